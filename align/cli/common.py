@@ -123,7 +123,7 @@ def show_warnings(program: str) -> None:
     """Show our own warnings as lines of the program, and none of those that libraries have for developers."""
 
     def show(message: Any, *rest: Any, **named: Any) -> None:
-        say(f"{program}: warning: {with_options(message.args[0])}")
+        say(f"{program}: warning: {with_options(printable(message.args[0]))}")
 
     warnings.showwarning = show
     warnings.simplefilter("ignore")

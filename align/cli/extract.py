@@ -37,7 +37,7 @@ from align.cli.loading import Request, begin_session, load_aligner, read_request
 from align.cli.options import add_group, new_parser, read_group
 from align.cli.parser import Parser
 from align.core.errors import plural
-from align.core.formats import FORMATS, WITH_WORDS
+from align.core.formats import AGREEMENT, FORMATS, WITH_WORDS
 from align.core.types import CUTS, FLOOR, THRESHOLD, Alignment
 from align.io.checks import are_regular, open_text
 from align.io.output import KEPT, PARTS, RECORD, beside
@@ -230,7 +230,7 @@ class Extraction:
         if not (self.output.bad_lines_file or self.keyboard):
             text.bad.warn("dropped" if self.input.drop else "treated as blank")
         linked, unlinked = session.counts[""], session.counts[UNLINKED]
-        if unlinked > max(linked, MIN_UNLINKED) and not self.keyboard:
+        if unlinked > max(linked, MIN_UNLINKED) and not self.keyboard and self.output.format != AGREEMENT:
             advice = "check languages, sides and --threshold, and layer and head, which are shown without -q"
             say(f"{program}: warning: {unlinked:,} of {linked + unlinked:,} lines with words have no link: {advice}")
         progress.write(f"{program}: {summary(progress, session.counts, kept)}")

