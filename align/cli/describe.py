@@ -191,7 +191,8 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
             options, dictionaries=None, subword_files=[root / file.name for file in subword_files] or None
         )
     stored, calibrations = read_model_toml(path)
-    calibrations = of_template(stored, options, calibrations)
+    if calibrations != (calibrations := of_template(stored, options, calibrations)):
+        say(f"{PROGRAM}: layers and heads of another template are removed from {path}: describe all directions again")
     # A multilingual model has layers and heads for each pair of languages.
     pair = BETWEEN.join(recorder.languages) if recorder.multilingual else ""
     calibrations[pair] = {**calibrations.get(pair, {}), **chosen}

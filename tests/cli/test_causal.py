@@ -91,7 +91,9 @@ def test_heads_are_those_of_a_template_and_of_languages(run_main: Run, folder: P
     assert run_main(describe.main, "llama", *swapped).code == 0
     assert list(read_model_toml(folder / "model.toml")[1]) == ["de to en", "en to de"]
     assert run_main(extract.main, *both, *languages, stdin=LINES).err.count(stored) == 2
-    assert run_main(describe.main, "llama", "--template", "alma").code == 0
+    other = run_main(describe.main, "llama", "--template", "alma")
+    assert "layers and heads of another template are removed from " in other.err
+    assert other.code == 0
     options, calibrations = read_model_toml(folder / "model.toml")
     assert (options.template, options.source_lang, any(calibrations.values())) == ("alma", "en", False)
 
