@@ -570,7 +570,7 @@ TABLES: dict[str, Callable[[Encoder], None]] = {
     "systems": Encoder.systems,
     "ensembles": Encoder.ensembles,
 }
-"""What writes each table; "speed" and "adapters" are beside them."""
+"""What writes each table; "speed" and "adapters" have their own functions."""
 
 PLAIN = ("layers", "pooling", "temperature", "variants")
 """Tables of the encoder without an adapter."""
