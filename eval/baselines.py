@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from align.baselines.tools import align_with, describe_tool, lower_case
-from align.core.backend import Recorder
-from align.core.types import Links, Pair
+from align.baselines.tools import Cut, align_with, describe_tool, lower_case
+from align.core.types import Links
 from align.evaluation.link_formats import parse_pharaoh
 from eval.common import Text, letters, paths_of, read_train
 
@@ -45,28 +44,20 @@ class Baselines(NamedTuple):
     data: Path
     kept: Path | None = None
 
-    def align(
-        self,
-        tool: str,
-        about: dict[str, Any],
-        text: Text,
-        recorder: Recorder | None = None,
-        segment: Callable[[Pair], Pair] = lambda pair: pair,
-    ) -> Baseline:
+    def align(self, tool: str, about: dict[str, Any], text: Text, cut: Cut | None = None) -> Baseline:
         """Return the links of a text: stored ones of the installed version of the tool, or new ones.
 
         Args:
             tool: the aligner's name.
             about: what experiments.toml says of the training text, of which pairs of the text are left out.
             text: what to align.
-            recorder: of the model whose pieces it gets; None for tokens in lower case.
-            segment: cuts the words of a pair to train on; those of the text are cut already.
+            cut: returns the pieces that it gets of a pair; None for tokens in lower case.
 
         Raises:
             ModuleNotFoundError: the tool is not installed, and no links of it are kept.
             ValueError: a file of kept links is not what this writes.
         """
-        path = self.kept / f"{tool}-{self._digest(about, text, recorder)}.links" if self.kept else None
+        path = self.kept / f"{tool}-{self._digest(about, text, cut)}.links" if self.kept else None
         found = read_kept(path, len(text.pairs)) if path and path.exists() else None
         try:
             described = describe_tool(tool)
@@ -75,33 +66,25 @@ class Baselines(NamedTuple):
                 raise
             return found
         if found is None or found.tool != described:
-            found = Baseline(described, self._run(tool, about, text, recorder, segment))
+            found = Baseline(described, self._run(tool, about, text, cut))
             if path:
                 write_kept(found, path)
         return found
 
-    def _run(
-        self,
-        tool: str,
-        about: dict[str, Any],
-        text: Text,
-        recorder: Recorder | None,
-        segment: Callable[[Pair], Pair],
-    ) -> list[tuple[Links, Links]]:
+    def _run(self, tool: str, about: dict[str, Any], text: Text, cut: Cut | None) -> list[tuple[Links, Links]]:
         tested = {letters(pair) for pair in map(lower_case, text.pairs)}
-        bitext = read_train(about, self.data, not recorder)
-        train = (segment(pair) for pair in bitext if letters(lower_case(pair)) not in tested)
-        pairs = chain(train, text.pairs if recorder else map(lower_case, text.pairs))
-        cut = recorder.encode if recorder else None
+        bitext = read_train(about, self.data, not cut)
+        train = (pair for pair in bitext if letters(lower_case(pair)) not in tested)
+        pairs = chain(train, text.pairs if cut else map(lower_case, text.pairs))
         links = align_with(tool, pairs, threads=_THREADS.get(tool, 1), cut=cut)
         return list(deque(links, maxlen=len(text.pairs)))  # of the text, which comes last
 
-    def _digest(self, about: dict[str, Any], text: Text, recorder: Recorder | None) -> str:
+    def _digest(self, about: dict[str, Any], text: Text, cut: Cut | None) -> str:
         """Of all that the links depend on, beside the tool."""
         digest = blake2b(digest_size=8)
         settings: list[object] = [about, [[pair.source, pair.target] for pair in text.pairs]]
-        if recorder:  # by its pieces, which are the same after it has been trained further
-            settings.append([(list(cut.source), list(cut.target)) for cut in map(recorder.encode, text.pairs)])
+        if cut:  # pieces are the same after a model has been trained further
+            settings.append([(list(pieces.source), list(pieces.target)) for pieces in map(cut, text.pairs)])
         digest.update(json.dumps(settings).encode())
         for block in self._bytes(about):
             digest.update(block)

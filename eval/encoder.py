@@ -5,12 +5,14 @@ Gold and texts are those of each language in `[encoder]` of experiments.toml, or
 - layers: consistency and agreement, which choose a layer without gold, beside AER; choice: what they choose, also on
   texts without gold, and Spearman's correlation of their product with AER;
 - pooling, temperature, variants: other ways from states to links, at the layer that is read;
-- systems: the encoder in each arithmetic, and statistical aligners trained on the same pairs alone, or on more text;
+- systems: the encoder in each arithmetic, and statistical aligners trained on the same pairs alone, or on more text (in
+  the encoder's pieces, where that text has no spaces between words);
 - adapters, only with --adapter: the encoder with each, and with none, without spaces between words;
 - ensembles: models by themselves and averaged with the encoder, with MGIZA's links of pieces, and with both;
 - speed, only where it is named: whole programs on text that `-s` and `-t` name, in turn, beside eflomal.
 
-p is that of a paired test against the first row, of ensembles against the model by itself.
+p is that of a paired test against the first row, of systems on text without spaces against --words segmented, and of
+ensembles against the model by itself.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn import functional
 
-from align import Aligner, Pair, load, two_way
+from align import Aligner, Alignment, Pair, load, two_way
 from align.baselines.tools import align_with, describe_tool, lower_case
 from align.core.scores import PAD, TINY, collate, sharpen, soft_links
 from align.core.similarity import CENTRED, TEMPERATURE, SimilarityReader, word_scores
@@ -45,11 +47,12 @@ from align.core.types import DTYPES, FLOOR, THRESHOLD, Agreement, Batch, Cell, G
 from align.evaluation.metrics import SAMPLES, SEED, Counts, count_all, estimate
 from align.evaluation.tables import Column, Value, interval, percent
 from align.io.signature import signature
-from align.models.divide import align_unspaced, split
+from align.models.divide import _divide as divide
+from align.models.divide import _in_words, align_unspaced, split
 from align.models.encoder.model import EncoderRecorder
 from align.models.folder import NO_ADAPTER
 from align.models.model_toml import ModelOptions
-from eval.baselines import Baselines
+from eval.baselines import Baseline, Baselines
 from eval.benchmark import spread
 from eval.benchmark_peers import Text as BenchmarkText
 from eval.benchmark_peers import run_ours, run_statistical
@@ -84,14 +87,16 @@ class Language:
     Attributes:
         name: of the language beside English.
         text: pairs and gold.
-        train: what experiments.toml says of the training text; None where it is not in words.
+        train: what experiments.toml says of the training text.
+        unspaced: whether the training text has no spaces between words.
         unlabelled: the first pairs of a training text.
         models: translation models, each with its reverse one.
     """
 
     name: str
     text: Text
-    train: dict[str, Any] | None
+    train: dict[str, Any]
+    unspaced: bool
     unlabelled: list[Pair]
     models: list[tuple[str, str]]
 
@@ -100,16 +105,16 @@ class Language:
         """Read what experiments.toml names."""
         about = config["encoder"][name]
         text = read_text(config, about["gold"], data)
-        train = config["train"][about["train"]] if "train" in about else None
-        unlabelled = config["train"][about.get("unspaced", about.get("train"))]
-        first = list(islice(read_train(unlabelled, data, tokenize=False), lines))
-        if "unspaced" in about:
+        unspaced = "unspaced" in about
+        train = config["train"][about["unspaced" if unspaced else "train"]]
+        first = list(islice(read_train(train, data, tokenize=False), lines))
+        if unspaced:
             first = list(map(by_icu, first))
         models = [
             (path_of(model, data), path_of(reverse, data))
             for model, reverse in zip(about.get("models", ()), about.get("reverse_models", ()), strict=True)
         ]
-        return cls(name, text, train, first, models)
+        return cls(name, text, train, unspaced, first, models)
 
 
 def by_icu(pair: Pair) -> Pair:
@@ -117,6 +122,11 @@ def by_icu(pair: Pair) -> Pair:
     sides = (" ".join(words) for words in (pair.source, pair.target))
     source, target = (tuple(side[begin:end] for begin, end in split(side, "icu")) for side in sides)
     return Pair(source, target, pair.id)
+
+
+def in_words(divided: Pair, links: Links) -> Links:
+    """Return the links of a pair as words, given those of the units that `align.models.divide` made of it."""
+    return _in_words(Alignment(divided, dict.fromkeys(links, 1.0))).links
 
 
 def load_encoder(model: str, adapter: str | None) -> Aligner:
@@ -252,8 +262,13 @@ class Encoder:
                 found[name][language.name] = count_links((of_pair for of_pair, _ in links), language.text.gold)
         return found
 
-    def write_rates(self, table: str, key: str, counts: Mapping[str, Mapping[str, Counts]], **parts: Any) -> None:
-        """Write a table of error rates on all sets: a row for each name, compared with the first."""
+    def write_rates(
+        self, table: str, key: str, counts: Mapping[str, Mapping[str, Counts]], unspaced: str = "", **parts: Any
+    ) -> None:
+        """Write a table of error rates on all sets: a row for each name, compared with the first.
+
+        Those of text without spaces are compared with the row of the name `unspaced`, if there is one.
+        """
         columns, rows = [Column(key, key)], []
         for language in self.languages:
             columns += [
@@ -261,13 +276,14 @@ class Encoder:
                 for column in score_columns(language.text)
                 if column.key not in ("precision", "recall")
             ]
-        reference = next(iter(counts.values()))
+        first = next(iter(counts))
         for name, of_name in counts.items():
             row: Row = {key: name}
             for language in self.languages:
                 row |= {column.key: None for column in columns if column.key not in row}
                 if language.name in of_name:
-                    base = None if of_name is reference else reference[language.name]
+                    reference = unspaced if unspaced and language.unspaced else first
+                    base = None if name == reference else counts[reference][language.name]
                     scored = score_row(of_name[language.name], language.text, base)
                     row |= {_named(which, language): value for which, value in scored.items()}
             rows.append({column.key: row[column.key] for column in columns})
@@ -383,7 +399,8 @@ class Encoder:
                 language.name: count_links((a.links for a in aligner(language.text.pairs)), language.text.gold)
                 for language in self.languages
             }
-        counts[f"{self.model}, --words segmented"] = self._segmented(self.aligner)
+        segmented = f"{self.model}, --words segmented"
+        counts[segmented] = self._segmented(self.aligner)
         plain = load_encoder(self.model, NO_ADAPTER)
         if plain.forward.recorder.name != self.recorder.name:
             counts[f"{self.model}, --adapter none"] = {
@@ -395,15 +412,25 @@ class Encoder:
         for language in self.languages:
             links = list(align_with("eflomal", map(lower_case, language.text.pairs)))
             self._add(counts, "eflomal on these pairs", language, links)
-            for tool in TOOLS if language.train else ():
+            for tool in TOOLS:
                 try:
-                    baseline = self.baselines.align(tool, language.train or {}, language.text)
+                    baseline = self._baseline(tool, language)
                 except ModuleNotFoundError as error:
                     print(f"{tool} ({language.name}) is left out: {error}", file=sys.stderr)
                     continue
                 tools = list(dict.fromkeys([*tools, baseline.tool]))
                 self._add(counts, f"{tool} on more text", language, baseline.links)
-        self.write_rates("systems", "system", counts, tool=tools, layer=self.layer)
+        self.write_rates("systems", "system", counts, segmented, tool=tools, layer=self.layer)
+
+    def _baseline(self, tool: str, language: Language) -> Baseline:
+        """Return the links of a statistical aligner that was trained on more text, without spaces as it is in it."""
+        if not language.unspaced:
+            return self.baselines.align(tool, language.train, language.text)
+        divided = [divide([(self.recorder, 1)], pair, "segmented") for pair in language.text.pairs]
+        text = replace(language.text, pairs=divided)
+        found = self.baselines.align(tool, language.train, text, self.recorder.encode)
+        of_units = zip(divided, found.links, strict=True)
+        return found._replace(links=[(in_words(pair, both[0]), in_words(pair, both[1])) for pair, both in of_units])
 
     @staticmethod
     def _add(
@@ -426,7 +453,7 @@ class Encoder:
         for aligner, name in models_of(language.models):
             try:
                 recorder = aligner.forward.recorder
-                baseline = self.baselines.align("giza", language.train or {}, language.text, recorder)
+                baseline = self.baselines.align("giza", language.train, language.text, recorder.encode)
                 voices["giza, pieces"] = [share_of_directions(*both) for both in baseline.links]
                 tools = list(dict.fromkeys([*tools, baseline.tool]))
             except ModuleNotFoundError as error:

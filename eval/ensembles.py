@@ -55,9 +55,9 @@ def partners_of(
     partners: dict[str, Sequence[LinkScores]] = {}
     versions: list[str] = []
     for tool in tools:
-        for unit, recorder in (("words", None), ("pieces", forward.forward.recorder)):
+        for unit, cut in (("words", None), ("pieces", forward.forward.recorder.encode)):
             try:
-                baseline = baselines.align(tool, about, text, recorder)
+                baseline = baselines.align(tool, about, text, cut)
             except ModuleNotFoundError as error:
                 print(f"{tool} on {unit} is left out: {error}", file=sys.stderr)
                 continue

@@ -166,7 +166,7 @@ def of_baselines(
     found: list[System] = []
     tools: list[str] = []
     for tool, trained in product(experiment["baselines"], experiment["train"]):
-        for cut in (None, recorder) if trained in experiment.get("pieces", ()) else (None,):
+        for cut in (None, recorder.encode) if trained in experiment.get("pieces", ()) else (None,):
             name = f"{tool} ({trained} text{', pieces' if cut else ''})"
             try:
                 described, links = baselines.align(tool, config["train"][trained], text, cut)

@@ -155,11 +155,11 @@ def load(
             warnings.warn(message, TextWarning, stacklevel=2)
     for cell in calibration.values():
         if cell not in all_cells(recorder):
-            raise ModelError(
-                f"layer {cell.layer}, head {cell.head} is out of range: "
-                f"the model has {plural(recorder.layers, 'layer')} of {plural(recorder.heads, 'head')}",
-                file=str(folder.root / "model.toml"),
-            )
+            heads = f" of {plural(recorder.heads, 'head')}" if recorder.heads else ""
+            message = f"the model has {plural(recorder.layers, 'layer')}{heads}"
+            own = folder.adapter and folder.adapter / "model.toml"  # which decides, if there is one
+            file = own if own and own.is_file() else folder.root / "model.toml"
+            raise ModelError(f"layer {cell.layer}, head {cell.head} is out of range: {message}", file=str(file))
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
     if workers < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 from functools import partial
 from pathlib import Path
@@ -106,7 +107,12 @@ def test_layers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     failed(run("text", "--head", 3), f"error: head 3 is out of range: {ENCODER}", " has no heads to choose")
     Path("model.toml").write_text('[calibration.input]\nnorm = { layer = 20, head = "all" }\n')
     monkeypatch.setattr(folders, "ENCODER_TOML", Path("model.toml"))
-    failed(run("text", "--adapter", "none"), "model.toml: layer 20, head all is out of range: the model has 12 layers")
+    plain = run("text", "--adapter", "none")
+    failed(plain, "model.toml: layer 20, head all is out of range: the model has 12 layers")
+    assert " heads" not in plain.err
+    shutil.copytree(folders.ENCODER_ADAPTER, "own")
+    shutil.copyfile("model.toml", Path("own", "model.toml"))
+    failed(run("text", "--adapter", "own"), f"{Path('own', 'model.toml')}: layer 20, head all is out of range")
 
 
 @pytest.mark.parametrize(
