@@ -64,6 +64,21 @@ def test_the_span_is_the_sources_whatever_it_says(source: str, target: str) -> N
     assert last == len(text)
 
 
+@pytest.mark.parametrize(
+    ("language", "named"),
+    [
+        ("deu_Latn", "German"),
+        ("pt-BR", "Portuguese"),
+        ("kir", "Kyrgyz"),
+        ("Low_German", "Low German"),
+        ("日本語", "日本語"),
+    ],
+)
+def test_languages_are_named_by_their_codes_or_as_they_are(tmp_path: Path, language: str, named: str) -> None:
+    template = read_template(tmp_path, "{source_lang} ({source_code}): {source} = {target}", (language, None))
+    assert template.fill("a", "b")[0] == f"{named} ({language}): a = b"
+
+
 def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_begins_with(tmp_path: Path) -> None:
     template = read_template(tmp_path, r"{source_code}: {source}\n{target_code}: {target}", GERMAN_ENGLISH)
     assert template.fill("a", None)[0] == "de: a\nen:"
@@ -76,6 +91,9 @@ def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_b
         ("towers", GERMAN_ENGLISH, "the template 'towers' has no {source}, and is not one of chat, tower, alma"),
         ("{source} = {target}.", GERMAN_ENGLISH, "does not end with its only {target}"),
         ("alma", (None, "en"), "its template needs the source language"),
+        ("alma", ("de", "hsb"), "no English name is known for hsb"),
+        ("alma", ("german", "en"), "no English name is known for german"),
+        ("alma", ("XX_Latn", "en"), "no English name is known for XX_Latn"),
         ("translategemma", ("de", None), "its template needs the target language"),
     ],
 )

@@ -48,7 +48,9 @@ NAMES = {
     "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish",
     "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-"""Names of languages in English, as they stand in prompts; other codes stand for themselves."""
+"""Names of languages in English, as they stand in prompts."""
+MORE_NAMES = NAMES | {"ht": "Haitian Creole", "ky": "Kyrgyz", "lb": "Luxembourgish", "mg": "Malagasy", "tg": "Tajik"}
+"""Also those of languages that the check of texts does not look for."""
 
 _MARK, _PROBE = "\ue000source\ue001", "A second source: of several words."
 """Stand for the source, to find it in what a chat template writes."""
@@ -81,7 +83,7 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     if "{source}" not in text:
         message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
-        raise ModelError(message, file=str(root))
+        raise ModelError(message, file=str(root), hint="write {source}, and {target} at its end unless it is a chat")
     whole = "{target}" in text
     if whole and (text.count("{target}") > 1 or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
@@ -89,7 +91,11 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     for side, language, example in zip(("source", "target"), languages, ("de", "en"), strict=True):
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"
         if language is not None:
-            text = text.replace(name, NAMES.get(base_language(language), language)).replace(code, language)
+            known = MORE_NAMES.get(base_language(language), language)
+            if name in text and re.fullmatch("([a-z]+|[A-Z]+)([-_].*)?", known):  # a code, not `German` or `Low_German`
+                hint = f"give ‹{side}_lang› its name, such as German, or write the name into ‹template›"
+                raise ModelError(f"no English name is known for {shorten(language)}", file=str(root), hint=hint)
+            text = text.replace(name, known.replace("_", " ")).replace(code, language)
         elif name in text or code in text or pattern == TRANSLATEGEMMA:
             missing.append((side, f"‹{side}_lang›", example))
     if missing:
