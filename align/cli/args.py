@@ -66,7 +66,7 @@ ALIGNING_DEFAULT = "a bundled model for the language pair, see `extract-align mo
 
 def model_help(default: str) -> str:
     """Return the help of `--model`, which has this default."""
-    return f"a bundled model, a folder, a fairseq checkpoint, or a Hugging Face name (default: {default})"
+    return f"name or path: bundled, fairseq, Marian, CTranslate2, Hugging Face or language model (default: {default})"
 
 
 @dataclass(frozen=True)

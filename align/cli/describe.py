@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
-from align.cli.args import ModelArgs
+from align.cli.args import ModelArgs, RunArgs
 from align.cli.common import open_output, run, say
 from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
@@ -16,7 +16,7 @@ from align.core.backend import Recorder, StateRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError
 from align.core.formats import to_json
-from align.core.types import Place
+from align.core.types import Dtype, Place
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.defaults import could_be_hub_name
@@ -44,7 +44,7 @@ class DescriptionArgs:
 
     TITLE: ClassVar = "description"
 
-    model: str = argument(metavar="MODEL", help="a folder, a checkpoint, a Hugging Face name, a bundled model")
+    model: str = argument(metavar="MODEL", help="a folder, file or hub name, or a bundled model")
     case: str | None = option(choices=CASES, help="whether the model reads lower-case text (default: keep)")
     tokenizer: str | None = option(
         choices=tuple(TOKENIZERS),
@@ -98,14 +98,15 @@ def build_parser() -> Parser:
     )
     add_group(parser, DescriptionArgs)
     add_group(parser, ModelArgs, "model", only=("source_lang", "target_lang", "template"))
+    add_group(parser, RunArgs, only=("device", "dtype"))
     return parser
 
 
-def describe(args: DescriptionArgs, options: ModelOptions) -> None:
+def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto", dtype: Dtype = "float32") -> None:
     """Print what the model is, and store the options, and layers and heads, once they have proved right."""
     from align.models.load import load
 
-    forward = load(args.model, options=options).forward
+    forward = load(args.model, options=options, device=device, dtype=dtype).forward
     recorder, null = forward.recorder, forward.settings.null
     calibration: Cells = {}
     folder, ending = find_model(args.model, options), Path(args.heads or "").suffix
@@ -137,10 +138,22 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
             heads = (to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n").encode()
         elif ending == ".bin":
             heads = with_attention_of(folder.checkpoint, best_layer(recorder, encoded, null), recorder.heads)
+    calibrations = folder.calibrations
+    if options != ModelOptions() or calibration:
+        path = store(args.model, options, folder, recorder, calibration)
+        say(f"{PROGRAM}: {path} is written")
+        calibrations = calibrations | read_model_toml(path)[1]
+    cells = [
+        f"{pair}: {position} {cell}".removeprefix(": ")
+        for pair, stored in calibrations.items()
+        for (score, position), cell in stored.items()
+        if score == "norm"
+    ]
     read = {"attention": f"{recorder.layers} decoder layers of {recorder.heads} heads"}
+    read["stored"] = "\n".ljust(12).join(cells) or "no layers and heads"
     if is_encoder:
-        stored = [cell.layer for cell in (calibration or forward.calibration).values()]
-        read = {"states": f"{recorder.layers} layers, of which {stored[0] if stored else 'one'} is read"}
+        layers = [cell.layer for cell in (calibration or forward.calibration).values()]
+        read = {"states": f"{recorder.layers} layers, of which {layers[0] if layers else 'one'} is read"}
     rows = {
         "model": recorder.name,
         "languages": " to ".join(recorder.languages),
@@ -148,9 +161,6 @@ def describe(args: DescriptionArgs, options: ModelOptions) -> None:
         "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
-    if options != ModelOptions() or calibration:
-        path = store(args.model, options, folder, recorder, calibration)
-        say(f"{PROGRAM}: {path} is written")
     if args.heads:
         with open_output(args.heads) as file:
             file.write(heads)
@@ -195,7 +205,7 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
         say(f"{PROGRAM}: layers and heads of another template are removed from {path}: describe all directions again")
     # A multilingual model has layers and heads for each pair of languages.
     pair = BETWEEN.join(recorder.languages) if recorder.multilingual else ""
-    calibrations[pair] = {**calibrations.get(pair, {}), **chosen}
+    calibrations[pair] = chosen or calibrations.get(pair, {})
     copies[path] = format_model_toml(override(stored, options), calibrations).encode()
     for name, content in copies.items():
         with replace_file(str(name), mode=existing_mode(str(name))) as out:
@@ -213,4 +223,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(args.subword_files or ()) > 2:
         parser.error("--subwords-file is given once for both sides, or twice: for the source, for the target")
     options = ModelOptions(**{field.name: getattr(args, field.name, None) for field in fields(ModelOptions)})
-    return run(PROGRAM, lambda: describe(read_group(DescriptionArgs, args), options))
+    return run(PROGRAM, lambda: describe(read_group(DescriptionArgs, args), options, args.device, args.dtype))

@@ -70,7 +70,7 @@ SHORT_HELP = ("source", "target", "model", "reverse_model", "translate", "output
 
 def build_parser() -> Parser:
     """Return the parser with all options, in groups."""
-    description = "Extract word alignments from a translation model or a multilingual encoder."
+    description = "Extract word alignments from a translation model, language model or encoder."
     parser = new_parser(PROGRAM, description, EXAMPLES, SHORT_HELP)
     add_group(parser, TextArgs)
     add_group(parser, OutputArgs, words={"default": None})

@@ -10,7 +10,8 @@ import pytest
 
 from align import Links, Settings, load
 from align.cli import describe, extract
-from align.models.model_toml import ModelOptions, read_model_toml
+from align.core.types import Cell
+from align.models.model_toml import ModelOptions, format_model_toml, read_model_toml
 from tests import causal
 from tests.cli.conftest import Run, failed
 from tests.unit.test_language_check import ENGLISH, GERMAN
@@ -43,7 +44,16 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
         run_main(extract.main, "-m", "llama", stdin=LINES),
         "needs the source and target language: give --source-lang and --target-lang, such as de and en",
     )
-    failed(run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES), "the template 'x' has no {source}")
+    failed(
+        run_main(extract.main, "-m", "llama", "--source-lang", "xx", "--target-lang", "en", stdin=LINES),
+        "extract-align: error: llama: no English name is known for xx: give --source-lang its name, such as German, or "
+        "write the name into --template",
+    )
+    failed(
+        run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES),
+        "the template 'x' has no {source}, and is not one of chat, tower, alma, x-alma, eurollm, translategemma: write "
+        "{source}, and {target} at its end unless it is a chat",
+    )
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
 
 
@@ -89,13 +99,34 @@ def test_heads_are_those_of_a_template_and_of_languages(run_main: Run, folder: P
     assert f"describe MODEL --template '{TEMPLATE}' --source-lang de --target-lang en -s FILE -t FILE`" in err
     swapped = ("--source-lang", "en", "--target-lang", "de", "-s", "t", "-t", "s")
     assert run_main(describe.main, "llama", *swapped).code == 0
-    assert list(read_model_toml(folder / "model.toml")[1]) == ["de to en", "en to de"]
+    calibrations = read_model_toml(folder / "model.toml")[1]
+    assert list(calibrations) == ["de to en", "en to de"]
+    read = [
+        f"{pair}: {position} {cell}"
+        for pair, cells in calibrations.items()
+        for (score, position), cell in cells.items()
+        if score == "norm"
+    ]
+    rows = "\n           ".join(read)
+    assert f"stored     {rows}\n" in run_main(describe.main, "llama", "--dtype", "bfloat16").out.decode()
     assert run_main(extract.main, *both, *languages, stdin=LINES).err.count(stored) == 2
     other = run_main(describe.main, "llama", "--template", "alma")
     assert "layers and heads of another template are removed from " in other.err
+    assert b"stored     no layers and heads\n" in other.out
     assert other.code == 0
     options, calibrations = read_model_toml(folder / "model.toml")
     assert (options.template, options.source_lang, any(calibrations.values())) == ("alma", "en", False)
+
+
+def test_heads_that_are_chosen_again_replace_the_stored_ones(run_main: Run, folder: Path) -> None:
+    describing = ("llama", "--source-lang", "de", "--target-lang", "en", "-s", "s", "-t", "t")
+    assert run_main(describe.main, *describing).code == 0
+    options, chosen = read_model_toml(folder / "model.toml")
+    assert {position for _, position in chosen["de to en"]} == {"input"}
+    stale = {**chosen["de to en"], ("norm", "output"): Cell(4, 6)}
+    (folder / "model.toml").write_text(format_model_toml(options, {"de to en": stale}))
+    assert run_main(describe.main, *describing).code == 0
+    assert read_model_toml(folder / "model.toml")[1] == chosen
 
 
 def test_a_text_in_the_other_direction(run_main: Run, folder: Path) -> None:
