@@ -46,8 +46,8 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
     )
     failed(
         run_main(extract.main, "-m", "llama", "--source-lang", "xx", "--target-lang", "en", stdin=LINES),
-        "extract-align: error: llama: no English name is known for xx: give --source-lang its name, such as German, or "
-        "write the name into --template",
+        "extract-align: error: llama: no English name is known for xx: give --source-lang its name, such as "
+        "Low_German, or write the name into --template",
     )
     failed(
         run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES),

@@ -92,8 +92,8 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"
         if language is not None:
             known = MORE_NAMES.get(base_language(language), language)
-            if name in text and re.fullmatch("([a-z]+|[A-Z]+)([-_].*)?", known):  # a code, not `German` or `Low_German`
-                hint = f"give ‹{side}_lang› its name, such as German, or write the name into ‹template›"
+            if name in text and re.fullmatch("([a-z]+|[A-Z]+)([-_].*)?", known):  # a code, not a name
+                hint = f"give ‹{side}_lang› its name, such as Low_German, or write the name into ‹template›"
                 raise ModelError(f"no English name is known for {shorten(language)}", file=str(root), hint=hint)
             text = text.replace(name, known.replace("_", " ")).replace(code, language)
         elif name in text or code in text or pattern == TRANSLATEGEMMA:
