@@ -7,8 +7,8 @@ trained: pieces, positions and what the encoder knows of each language stay as t
 the layer above, since languages that are not taught gain more so. Objectives:
 
 - links: the soft scores of words equal labels, by binary cross-entropy. A label is the mean of the soft scores of the
-  encoder, with the adapter that --teacher names, and of those of a language's translation models; if experiments.toml
-  names none, of the share of MGIZA's two directions on the encoder's pieces.
+  encoder, with the adapter that --teacher names, and of those of a language's translation models. If experiments.toml
+  names none, two parts are the encoder's, and one is the share of eflomal's two directions on the encoder's pieces.
 - self: without these labels (which are made all the same), as in awesome-align (Dou and Neubig 2021, equations 2 and
   3): links that the encoder finds get larger shares, and both directions' shares agree.
 
@@ -44,7 +44,9 @@ from align.baselines.tools import lower_case
 from align.core.scores import PAD, merge_targets
 from align.core.similarity import CENTRED, TEMPERATURE
 from align.core.stream import BUFFER
+from align.core.symmetrize import mean_links
 from align.core.types import THRESHOLD, Batch, LinkScores
+from align.evaluation.link_formats import parse_scored
 from align.models.defaults import ENCODER, ENCODER_ON_HUB
 from align.models.divide import _divide as divide
 from align.models.divide import align_unspaced
@@ -57,7 +59,7 @@ from eval.common import letters, path_of, read_config, read_text, read_train
 from eval.encoder import by_icu
 from recipes.distil import Batches, Labelled, cross_entropy, held_out_loss, read_labelled, sharp, soft, split, train
 from recipes.labels import CONFIG as EXPERIMENTS
-from recipes.labels import FAINT, LONGEST, labels_of, write_labels, write_partner
+from recipes.labels import FAINT, LONGEST, write_labels, write_partner
 
 ABOVE = 1
 """Adapted layers above the one that is read: the loss reaches it through these, which the adapter then leaves out."""
@@ -157,7 +159,8 @@ class Student:
 def training_pairs(settings: dict[str, Any], about: dict[str, Any], data: Path) -> list[Pair]:
     """Return the pairs of a language's training text in random order, without those of gold sets."""
     unspaced = "unspaced" in about
-    text = read_train(settings["train"][about["unspaced" if unspaced else "train"]], data, not unspaced, "keep")
+    name = about.get("taught", about.get("unspaced", about.get("train")))
+    text = read_train(settings["train"][name], data, not unspaced, "keep")
     gold = [name for name, of_set in settings["gold"].items() if (data / of_set["source"]).exists()]
     tested = {letters(lower_case(pair)) for pair in read_text(settings, gold, data).pairs}
     pairs = [
@@ -176,7 +179,8 @@ def label(
 ) -> Labelled:
     """Write the labels of a language's teachers, as far as they are missing; return the first pairs with their mean."""
     recorder: Any = encoder.forward.recorder
-    pairs = training_pairs(settings, about, data)[:count]
+    text = training_pairs(settings, about, data)
+    pairs = text[:count]
     in_words = partial(align_unspaced, words="segmented") if "unspaced" in about else Aligner.__call__
     write_labels(folder / "encoder", pairs, partial(in_words, encoder))
     if "models" in about:
@@ -184,10 +188,19 @@ def label(
         forward, back = (load(path_of(about[key][0], data), device="cpu", too_long="blank") for key in keys)
         both = two_way(forward, back, threshold=FAINT).fixed(pairs[:BUFFER])
         write_labels(folder / "labels", pairs, partial(in_words, both))
+        voices = ["encoder/*.txt", "labels/*.txt"]
     else:
-        write_partner(folder / "giza.txt", pairs, recorder)
-    labelled = zip(pairs, labels_of(folder, len(pairs), ENCODER, "models" not in about), strict=True)
+        write_partner(folder / "eflomal.txt", text, recorder, "eflomal", count)
+        voices = ["encoder/*.txt", "encoder/*.txt", "eflomal.txt"]
+    means = (mean_links(of_pair, 0) for of_pair in zip(*(read_links(folder, voice) for voice in voices), strict=True))
+    labelled = zip(pairs, means, strict=True)
     return read_labelled(in_units(recorder, labelled) if "unspaced" in about else labelled, recorder)
+
+
+def read_links(folder: Path, files: str) -> Iterator[LinkScores]:
+    """Yield the links of each line of the files of a pattern, one after the other."""
+    for path in sorted(folder.glob(files)):
+        yield from map(parse_scored, path.read_text().splitlines())
 
 
 def in_units(

