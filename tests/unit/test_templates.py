@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import ModelError
-from align.models.causal.template import PRESETS, Template, read_template
+from align.models.causal.template import MORE_NAMES, PRESETS, Template, read_template
 
 pytest.importorskip("jinja2", reason="needs jinja2, which renders chat templates")
 
@@ -72,6 +72,9 @@ def test_the_span_is_the_sources_whatever_it_says(source: str, target: str) -> N
         ("kir", "Kyrgyz"),
         ("Low_German", "Low German"),
         ("日本語", "日本語"),
+        ("Ga", "Ga"),  # not the code of Irish
+        ("Mon", "Mon"),
+        *MORE_NAMES.items(),
     ],
 )
 def test_languages_are_named_by_their_codes_or_as_they_are(tmp_path: Path, language: str, named: str) -> None:
@@ -93,6 +96,8 @@ def test_a_prompt_to_continue_ends_before_the_space_that_the_models_next_piece_b
         ("alma", (None, "en"), "its template needs the source language"),
         ("alma", ("de", "hsb"), "no English name is known for hsb"),
         ("alma", ("german", "en"), "no English name is known for german"),
+        ("alma", ("de1", "en"), "no English name is known for de1"),
+        ("alma", ("xx@y", "en"), "no English name is known for xx@y"),
         ("alma", ("XX_Latn", "en"), "no English name is known for XX_Latn"),
         ("translategemma", ("de", None), "its template needs the target language"),
     ],

@@ -49,8 +49,11 @@ NAMES = {
     "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
 """Names of languages in English, as they stand in prompts."""
-MORE_NAMES = NAMES | {"ht": "Haitian Creole", "ky": "Kyrgyz", "lb": "Luxembourgish", "mg": "Malagasy", "tg": "Tajik"}
-"""Also those of languages that the check of texts does not look for."""
+MORE_NAMES = NAMES | {
+    "fil": "Tagalog", "ht": "Haitian Creole", "ky": "Kyrgyz", "lb": "Luxembourgish", "mg": "Malagasy",
+    "nn": "Norwegian Nynorsk", "tg": "Tajik",
+}  # fmt: skip
+"""Also those of languages that the check of texts does not look for, or has by another code."""
 
 _MARK, _PROBE = "\ue000source\ue001", "A second source: of several words."
 """Stand for the source, to find it in what a chat template writes."""
@@ -91,11 +94,12 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     for side, language, example in zip(("source", "target"), languages, ("de", "en"), strict=True):
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"
         if language is not None:
-            known = MORE_NAMES.get(base_language(language), language)
-            if name in text and re.fullmatch("([a-z]+|[A-Z]+)([-_].*)?", known):  # a code, not a name
+            is_name = re.match("[A-Z][a-z]|.*[^\x00-\x7f]", language)
+            known = language.replace("_", " ") if is_name else MORE_NAMES.get(base_language(language), "")
+            if name in text and not known:
                 hint = f"give ‹{side}_lang› its name, such as Low_German, or write the name into ‹template›"
                 raise ModelError(f"no English name is known for {shorten(language)}", file=str(root), hint=hint)
-            text = text.replace(name, known.replace("_", " ")).replace(code, language)
+            text = text.replace(name, known).replace(code, language)
         elif name in text or code in text or pattern == TRANSLATEGEMMA:
             missing.append((side, f"‹{side}_lang›", example))
     if missing:
