@@ -16,7 +16,7 @@ from align.core.backend import Recorder, StateRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError
 from align.core.formats import to_json
-from align.core.types import Dtype, Place
+from align.core.types import Choice, Dtype, Place
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.defaults import could_be_hub_name
@@ -106,7 +106,8 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
     """Print what the model is, and store the options, and layers and heads, once they have proved right."""
     from align.models.load import load
 
-    forward = load(args.model, options=options, device=device, dtype=dtype).forward
+    aligner = load(args.model, options=options, device=device, dtype=dtype)
+    forward = aligner.forward
     recorder, null = forward.recorder, forward.settings.null
     calibration: Cells = {}
     folder, ending = find_model(args.model, options), Path(args.heads or "").suffix
@@ -117,24 +118,30 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
         raise ModelError("--heads FILE.bin needs a CTranslate2 model", file=args.model)
     if args.source and args.target:
         from align.core.choice import choose
-        from align.core.stream import encode
+        from align.core.stream import SideNames, encode
         from align.evaluation.heads import alignment_heads, best_layer, calibrate
         from align.models.ctranslate2.files import with_attention_of
         from align.models.divide import in_units
 
-        sample = in_units(recorder, read_text(args.source, args.target)[:CHOOSING_PAIRS])
+        pairs = read_text(args.source, args.target)[:CHOOSING_PAIRS]
+        sample = in_units(recorder, pairs)
         encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
         if len(encoded) < MIN_PAIRS:
             raise ModelError(f"choosing layers and heads needs {MIN_PAIRS} pairs; got {len(encoded)}")
         say(f"{PROGRAM}: layers and heads are chosen by {len(encoded):,} pairs")
         if is_encoder:
-            chosen = choose(forward.reader, encoded, forward.settings).place
-            calibration = {("norm", position): cell for position, cell in chosen.cells().items()}
+            chosen = choose(forward.reader, encoded, forward.settings)
+            calibration = {("norm", position): cell for position, cell in chosen.place.cells().items()}
         else:
             calibration, table = calibrate(recorder, encoded, null, forward.settings.position)
             heads = table.encode()
-        if ending == ".json":
             place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
+            chosen = Choice(place, "chosen here")
+        if aligner.check:
+            doubts = [*aligner.check.begin(forward, encoded, chosen, SideNames()), aligner.check.add(pairs)]
+            for doubt in filter(None, doubts):
+                say(f"{PROGRAM}: warning: {doubt}")
+        if ending == ".json":
             heads = (to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n").encode()
         elif ending == ".bin":
             heads = with_attention_of(folder.checkpoint, best_layer(recorder, encoded, null), recorder.heads)

@@ -141,6 +141,10 @@ def test_a_text_in_the_other_direction(run_main: Run, folder: Path) -> None:
     requested = ("--source-lang", "en", "--target-lang", "de")
     result = run_main(extract.main, "-q", "-m", "llama", *requested, stdin=text)
     assert result.err == f"extract-align: warning: {looks}: swap the two sides\n"
+    for name, side in (("one", GERMAN), ("other", ENGLISH)):
+        Path(name).write_text("".join(f"{line}\n" for line in (60 * side)[:60]))
+    result = run_main(describe.main, "llama", *requested, "-s", "one", "-t", "other")
+    assert f"extract-align models: warning: {looks}: " in result.err
 
 
 def test_heads_for_simultaneous_translation(run_main: Run, folder: Path) -> None:

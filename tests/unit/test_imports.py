@@ -15,7 +15,7 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 2_825, 36_396
+CORE_LINES, LINES = 2_825, 36_403
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
 CLOSURES = {"align.cli.combine": 4_165, "align.cli.evaluate": 5_921, "align.cli.extract": 11_526}
