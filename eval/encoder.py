@@ -423,7 +423,7 @@ class Encoder:
         self.write_rates("systems", "system", counts, segmented, tool=tools, layer=self.layer)
 
     def _baseline(self, tool: str, language: Language) -> Baseline:
-        """Return the links of a statistical aligner that was trained on more text, without spaces as it is in it."""
+        """Return the links of a statistical aligner trained on more text: of pieces, if that text has no spaces."""
         if not language.unspaced:
             return self.baselines.align(tool, language.train, language.text)
         divided = [divide([(self.recorder, 1)], pair, "segmented") for pair in language.text.pairs]

@@ -47,7 +47,6 @@ from align.core.similarity import CENTRED, TEMPERATURE
 from align.core.stream import BUFFER
 from align.core.symmetrize import mean_links
 from align.core.types import THRESHOLD, Batch, LinkScores
-from align.evaluation.link_formats import parse_scored
 from align.models.defaults import ENCODER, ENCODER_ON_HUB
 from align.models.divide import _divide as divide
 from align.models.divide import align_unspaced
@@ -60,7 +59,7 @@ from eval.common import letters, path_of, read_config, read_text, read_train
 from eval.encoder import by_icu
 from recipes.distil import Batches, Labelled, cross_entropy, held_out_loss, read_labelled, sharp, soft, split, train
 from recipes.labels import CONFIG as EXPERIMENTS
-from recipes.labels import FAINT, LONGEST, write_labels, write_partner
+from recipes.labels import FAINT, LONGEST, read_links, write_labels, write_partner
 
 ABOVE = 1
 """Adapted layers above the one that is read: the loss reaches it through these, which the adapter then leaves out."""
@@ -197,12 +196,6 @@ def label(
     means = (mean_links(of_pair, 0) for of_pair in zip(*(read_links(folder, voice) for voice in voices), strict=True))
     labelled = zip(pairs, means, strict=True)
     return read_labelled(in_units(recorder, labelled) if "unspaced" in about else labelled, recorder)
-
-
-def read_links(folder: Path, files: str) -> Iterator[LinkScores]:
-    """Yield the links of each line of the files of a pattern, one after the other."""
-    for path in sorted(folder.glob(files)):
-        yield from map(parse_scored, path.read_text().splitlines())
 
 
 def in_units(

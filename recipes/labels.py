@@ -14,7 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -141,12 +141,18 @@ def write_teachers(
 
 def labels_of(folder: Path, count: int, encoder: str, partner: int | bool) -> Iterator[LinkScores]:
     """Yield the mean of the teachers' labels for each of the first pairs; arguments as for `write_teachers`."""
-    files = [sorted((folder / "labels").glob("*.txt"))]
-    files += [sorted((folder / "encoder").glob("*.txt"))] if encoder != "none" else []
-    files += [[folder / "giza.txt"]] if partner else []
-    lines = [chain.from_iterable(path.read_text().splitlines() for path in paths) for paths in files]
-    for of_pair in islice(zip_longest(*lines), count):
-        yield mean_links([parse_scored(line) for line in of_pair if line is not None], 0)
+    voices = ["labels/*.txt", *(["encoder/*.txt"] if encoder != "none" else []), *(["giza.txt"] if partner else [])]
+    for of_pair in islice(zip_longest(*(read_links(folder, voice) for voice in voices)), count):
+        yield mean_links([links for links in of_pair if links is not None], 0)
+
+
+def read_links(folder: Path, files: str) -> Iterator[LinkScores]:
+    """Yield the links of each line of the files of a pattern, one after the other; there must be one."""
+    paths = sorted(folder.glob(files))
+    if not paths:
+        raise FileNotFoundError(f"no {folder / files}")
+    for path in paths:
+        yield from map(parse_scored, path.read_text().splitlines())
 
 
 def write_text(folder: Path, pairs: Sequence[Pair], labels: Sequence[LinkScores]) -> None:
