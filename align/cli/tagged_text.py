@@ -170,7 +170,7 @@ class TaggedText:
         try:
             return self._page(data.decode())
         except UnicodeDecodeError as error:
-            line, hint = data.count(b"\n", 0, error.start) + 1, "convert it with iconv"
+            line, hint = data.count(b"\n", 0, error.start) + 1, "save it as UTF-8, in an editor or with iconv"
             raise LineError("the page is not UTF-8", file=self._shown[0], line=line, hint=hint) from None
         except ValueError as error:
             raise DataError(str(error), file=self._shown[0]) from None

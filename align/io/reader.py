@@ -138,7 +138,7 @@ def read_lines(stream: Iterable[bytes], name: str, on_bad: OnBad = stop_at) -> I
                 text = raw.decode()
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1})"
-                hint = "convert the file, for example with iconv"
+                hint = "save it as UTF-8, in an editor or with iconv"
                 on_bad(LineError(what, "not UTF-8", file=name, line=number, hint=hint))
             yield text.removeprefix("\ufeff") if number == 1 else text
     except DAMAGED as error:

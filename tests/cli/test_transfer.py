@@ -267,7 +267,7 @@ def test_a_whole_page(run: Run, write: Write, tmp_path: Path) -> None:
 
 def test_pages_that_cannot_be_read(run: Run, write: Write) -> None:
     write(**{"p": b"<p>a\n<p>\xff", "t": "a\nb\nc\n", "q": "<p>a<p>b", "l": "0-0\n0-0\n0-0\n"})
-    failed(run("--html-file", "p", "--strip"), "error: p, line 2: the page is not UTF-8: convert it with iconv")
+    failed(run("--html-file", "p", "--strip"), "error: p, line 2: the page is not UTF-8: save it as UTF-8")
     blocks = "q (blocks, as --strip writes them)"
     failed(
         run("--html-file", "q", "-t", "t", "--links", "l"), f"{blocks} has 2 lines, t has 3: line 3 has no counterpart"
@@ -354,7 +354,7 @@ def test_a_page_is_known_by_its_name(run: Run, write: Write) -> None:
         assert run("-q", name, "-t", "t").out == run("-q", "--html-file", name, "-t", "t").out
     assert run("-q", "a.xhtml", "--translate").out.decode() == old.replace("Der Hund", "the dog")
     write(**{"b.html": "<p>\xfc".encode("latin-1"), "c.html": "<p>Haus".encode("utf-16")})
-    failed(run("b.html", "--strip"), "b.html, line 1: the page is not UTF-8: convert it with iconv")
+    failed(run("b.html", "--strip"), "b.html, line 1: the page is not UTF-8: save it as UTF-8")
     failed(
         run("c.html", "--strip"), "c.html: the file is UTF-16 or UTF-32: extract-align transfer reads lines of UTF-8"
     )

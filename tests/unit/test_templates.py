@@ -50,6 +50,16 @@ def test_a_chat_template_that_takes_codes(tmp_path: Path) -> None:
     with_template(tmp_path, template, bos_token={"content": "<bos>"})
     filled = read_template(tmp_path, "translategemma", ("de", "en-GB")).fill("Das Haus", "The house")
     assert filled[0] == "<bos>From de to en-GB:\nDas Haus\nThe house"
+    with pytest.raises(ModelError, match="its chat template takes codes of languages") as caught:
+        read_template(tmp_path, "tower", ("de", "en"))
+    assert caught.value.hint == "give ‹template› translategemma"
+
+
+def test_a_chat_template_without_codes_is_not_translategemmas(tmp_path: Path) -> None:
+    with_template(tmp_path, "{{ messages[0]['content'][0]['text'] }}")  # would ask for nothing
+    with pytest.raises(ModelError, match="its chat template does not take codes of languages") as caught:
+        read_template(tmp_path, "translategemma", ("de", "en"))
+    assert caught.value.hint == "translategemma is for TranslateGemma alone"
 
 
 @given(

@@ -134,6 +134,10 @@ def _chat(root: Path, parts: Sequence[str], languages: tuple[str | None, str | N
     if not isinstance(template, str):
         hint = "give ‹template›, a text with {source} and {target}"
         raise ModelError("the model has no chat template", file=file, hint=hint)
+    if (takes_codes := "source_lang_code" in template) != (languages is not None):
+        hint = f"give ‹template› {TRANSLATEGEMMA}" if takes_codes else f"{TRANSLATEGEMMA} is for TranslateGemma alone"
+        what = "takes" if takes_codes else "does not take"
+        raise ModelError(f"its chat template {what} codes of languages", file=file, hint=hint)
     special = {name: token_of(settings, name) for name in settings.content if name.endswith("_token")}
     tokens = {name: token for name, token in special.items() if token is not None}
 
