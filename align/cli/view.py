@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
@@ -14,10 +15,10 @@ from align.cli.gold_args import GoldArgs, LinkArgs
 from align.cli.loading import Request, load_models
 from align.cli.options import add_group, argument, new_parser, read_group
 from align.cli.parser import Parser
-from align.core.errors import plural
+from align.core.errors import LineError, plural
 from align.core.types import Pair, Position
 from align.evaluation.gold import LinkOptions, read_as, warn_if_exchanged
-from align.io.reader import name_shown, read_text
+from align.io.reader import name_shown, open_lines, read_lines, read_text
 from align.io.signature import signature
 from align.view.page import Attention, System, make_page
 
@@ -27,7 +28,7 @@ ATTENTION_PAIRS = 200
 """Sentence pairs with attention: a pair takes some tens of kilobytes of the page."""
 
 EXAMPLES = """examples:
-  extract-align view links -s test.de -t test.en -o page.html   what is linked, by pointing at a word
+  extract-align view links.jsonl -o page.html   what is linked, by pointing at a word; -f jsonl writes words, too
   extract-align view one.links two.links -g gold.talp -s test.de -t test.en -o page.html
   extract-align view links -s test.de -t test.en -m de-en -o page.html   and the attention of each layer and head
 """
@@ -55,7 +56,7 @@ def build_parser() -> Parser:
     }
     add_group(parser, ViewArgs)
     add_group(parser, LinkArgs, "format of the links")
-    add_group(parser, TextArgs, "the text of the links", only=("source", "target"))
+    add_group(parser, TextArgs, "the text of the links (JSON lines of `-f jsonl` have it)", only=("source", "target"))
     add_group(parser, GoldArgs, "gold (without it: where systems differ)", without=("out_of_range",))
     add_group(parser, OutputArgs, "output", only=("output",))
     add_group(
@@ -88,12 +89,33 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
     )
 
 
+def read_words(name: str) -> list[Pair]:
+    """Return the words of sentence pairs in JSON lines, as `extract-align -f jsonl` writes them."""
+    pairs = []
+    with open_lines(name) as stream:
+        for number, line in enumerate(read_lines(stream, name_shown(name)), 1):
+            try:
+                record = json.loads(line)
+                source, target = record["source"], record["target"]
+                if type(source) is not list or type(target) is not list:
+                    raise TypeError
+                "".join(source + target).encode()  # without lone surrogates, which JSON may have
+            except (ValueError, TypeError, KeyError, RecursionError):
+                what = "not a JSON object with the words of both sides"
+                hint = "write it with -f jsonl, or give the text: -s FILE -t FILE"
+                raise LineError(what, file=name_shown(name), line=number, hint=hint) from None
+            pairs.append(Pair(tuple(source), tuple(target), number))
+    return pairs
+
+
 def write_view(args: argparse.Namespace, gold_args: GoldArgs, request: Request) -> None:
     """Read the files, look into the model if one is named, and write the page."""
-    names = name_shown(args.source), name_shown(args.target)
-    text = read_text(args.source, args.target, names)
+    if args.source is None:
+        text = read_words(args.hypotheses[0])
+    else:
+        text = read_text(args.source, args.target, (name_shown(args.source), name_shown(args.target)))
     if not text:
-        raise ValueError(f"{names[0]} has no sentence pairs")
+        raise ValueError(f"{name_shown(args.source or args.hypotheses[0])} has no sentence pairs")
     hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range="ignore")  # and shown as wrong
     files = [read_as("hyp", name, hyp_options, text, name_shown(name), scored=True) for name in args.hypotheses]
     gold, sign = None, ""
@@ -121,8 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align view`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
-    if args.source is None or args.target is None:
-        parser.error("the text is needed: -s FILE -t FILE")
+    if args.source is None and args.target is None and args.hypotheses[0] == "-":
+        parser.error("the text is needed: -s FILE -t FILE, or a file of JSON lines, which have it")
+    parser.require_both(args, "-s/--source", "-t/--target")
     method = MethodArgs(position=args.position, scorer="none")
     request = Request(read_group(ModelArgs, args), method, read_group(RunArgs, args))
     gold = read_group(GoldArgs, args, out_of_range="ignore")

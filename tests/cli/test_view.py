@@ -37,6 +37,32 @@ def test_systems_beside_gold(run: Run, tmp_path: Path) -> None:
     assert data["signature"].startswith("AER|gold:talp-0|hyp:pharaoh-0|n:3|v:")
 
 
+def test_json_lines_have_the_text(run: Run, write: Write, tmp_path: Path) -> None:
+    line = '{"source": ["das", "Haus"], "target": ["the", "house"], "links": [[0, 0], [1, 1]], "scores": [1, 0.5]}\n'
+    write(**{"one.jsonl": line + '{"source": [], "target": [], "links": []}\n'}, bare='{"links": []}\n', empty="")
+    result = run("one.jsonl", "-o", "page.html")
+    assert (result.code, result.out) == (0, b"")
+    data = data_of((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert [(pair["source"], pair["target"]) for pair in data["pairs"]] == [
+        (["das", "Haus"], ["the", "house"]),
+        ([], []),
+    ]
+    write(**{"text.jsonl": '{"source": "das", "target": "the", "links": []}\n'})
+    write(**{"odd.jsonl": '{"source": ["\\ud800"], "target": ["the"], "links": []}\n'})
+    wrong = "{}, line 1: not a JSON object with the words of both sides: write it with -f jsonl, or give the text: "
+    wrong += "-s FILE -t FILE"
+    for name, message in (
+        ("bare", wrong.format("bare")),
+        ("one", wrong.format("one")),
+        ("text.jsonl", wrong.format("text.jsonl")),
+        ("odd.jsonl", wrong.format("odd.jsonl")),
+        ("empty", "empty has no sentence pairs"),
+    ):
+        result = run(name, "-o", "other.html")
+        assert (result.code, result.err) == (1, f"extract-align view: error: {message}\n")
+    assert not (tmp_path / "other.html").exists()
+
+
 def test_possible_links_of_a_system(run: Run, write: Write) -> None:
     write(marked="0-0 1p1\n0-0\n0-0\n")
     data = data_of(run("-q", "marked", *TEXT).out.decode())
