@@ -264,7 +264,7 @@ class Progress:
         if not self._counts or not self._is_due():
             return
         expected, rate, count = self._expected(), self.rate, plural(self.done, "line")
-        text = f"{self._files()}{rate:,.0f} lines/s"
+        text = f"{self._files()}{rate:,.{0 if rate >= 10 else 1}f} lines/s"
         if expected and rate:
             text += f", {timedelta(seconds=round(max(0, expected - self.done) / rate))} left"
         if self._bar is None:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, get_args
 
 from align.cli.args import ModelArgs, RunArgs
-from align.cli.common import open_output, run, say
+from align.cli.common import Progress, open_output, run, say
 from align.cli.options import add_group, argument, new_parser, option, read_group
 from align.cli.parser import Parser
 from align.core.backend import Recorder, StateRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError
 from align.core.formats import to_json
-from align.core.types import Choice, Dtype, Place
+from align.core.types import Choice, Dtype, Place, Score
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.defaults import could_be_hub_name
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, of_template, override
 from align.models.model_toml import BETWEEN, Cells, ModelOptions, format_model_toml, read_model_toml
 from align.models.preprocess import CASES, SUBWORDS, TOKENIZERS
+
+if TYPE_CHECKING:
+    from align.core.aligner import Aligner
 
 PROGRAM = "extract-align models"
 
@@ -108,48 +112,23 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
 
     aligner = load(args.model, options=options, device=device, dtype=dtype)
     forward = aligner.forward
-    recorder, null = forward.recorder, forward.settings.null
+    recorder = forward.recorder
     calibration: Cells = {}
-    folder, ending = find_model(args.model, options), Path(args.heads or "").suffix
+    folder = find_model(args.model, options)
     heads, is_encoder = b"", isinstance(recorder, StateRecorder)
     if is_encoder and args.heads:
         raise ModelError("--heads needs a model with attention to a source, not an encoder", file=args.model)
-    if ending == ".bin" and folder.backend != "ctranslate2":
+    if Path(args.heads or "").suffix == ".bin" and folder.backend != "ctranslate2":
         raise ModelError("--heads FILE.bin needs a CTranslate2 model", file=args.model)
+    stores = options != ModelOptions() or args.source
+    description = prepare(args.model, options, folder, recorder) if stores else None
     if args.source and args.target:
-        from align.core.choice import choose
-        from align.core.stream import SideNames, encode
-        from align.evaluation.heads import alignment_heads, best_layer, calibrate
-        from align.models.ctranslate2.files import with_attention_of
-        from align.models.divide import in_units
-
-        pairs = read_text(args.source, args.target)[:CHOOSING_PAIRS]
-        sample = in_units(recorder, pairs)
-        encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
-        if len(encoded) < MIN_PAIRS:
-            raise ModelError(f"choosing layers and heads needs {MIN_PAIRS} pairs; got {len(encoded)}")
-        say(f"{PROGRAM}: layers and heads are chosen by {len(encoded):,} pairs")
-        if is_encoder:
-            chosen = choose(forward.reader, encoded, forward.settings)
-            calibration = {("norm", position): cell for position, cell in chosen.place.cells().items()}
-        else:
-            calibration, table = calibrate(recorder, encoded, null, forward.settings.position)
-            heads = table.encode()
-            place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
-            chosen = Choice(place, "chosen here")
-        if aligner.check:
-            doubts = [*aligner.check.begin(forward, encoded, chosen, SideNames()), aligner.check.add(pairs)]
-            for doubt in filter(None, doubts):
-                say(f"{PROGRAM}: warning: {doubt}")
-        if ending == ".json":
-            heads = (to_json(alignment_heads(recorder, encoded, place, null), indent=1) + "\n").encode()
-        elif ending == ".bin":
-            heads = with_attention_of(folder.checkpoint, best_layer(recorder, encoded, null), recorder.heads)
+        calibration, heads = choose_heads(args, aligner, folder.checkpoint)
     calibrations = folder.calibrations
-    if options != ModelOptions() or calibration:
-        path = store(args.model, options, folder, recorder, calibration)
-        say(f"{PROGRAM}: {path} is written")
-        calibrations = calibrations | read_model_toml(path)[1]
+    if description:
+        store(description, recorder, calibration)
+        say(f"{PROGRAM}: {description.path} is written")
+        calibrations = calibrations | read_model_toml(description.path)[1]
     cells = [
         f"{pair}: {position} {cell}".removeprefix(": ")
         for pair, stored in calibrations.items()
@@ -161,11 +140,14 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
     if is_encoder:
         layers = [cell.layer for cell in (calibration or forward.calibration).values()]
         read = {"states": f"{recorder.layers} layers, of which {layers[0] if layers else 'one'} is read"}
+    most = recorder.max_positions[0]
     rows = {
         "model": recorder.name,
         "languages": " to ".join(recorder.languages),
         **read,
-        "positions": f"{recorder.max_positions[0]:,} source and {recorder.max_positions[1]:,} target pieces",
+        "positions": f"{most:,} pieces of the prompt and the translation"
+        if recorder.prompted
+        else f"{most:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
     if args.heads:
@@ -175,11 +157,59 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
 
-def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder, chosen: Cells) -> Path:
-    """Add the options and the layers and heads to the model's model.toml; return its path.
+def choose_heads(args: DescriptionArgs, aligner: Aligner, checkpoint: Path) -> tuple[Cells, bytes]:
+    """Return the layers and heads that a text chooses, and what `--heads` asks for; warn of the text."""
+    from align.core.choice import choose
+    from align.core.stream import SideNames, encode
+    from align.evaluation.heads import alignment_heads, best_layer, calibrate
+    from align.models.ctranslate2.files import with_attention_of
+    from align.models.divide import in_units
 
-    Everything is read and checked before the first file is written; no file is replaced but model.toml.
-    """
+    assert args.source
+    assert args.target
+    forward, check, names, ending = aligner.forward, aligner.check, SideNames(), Path(args.heads or "").suffix
+    recorder, null = forward.recorder, forward.settings.null
+    pairs = read_text(args.source, args.target)[:CHOOSING_PAIRS]
+    sample = in_units(recorder, pairs)
+    encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
+    if len(encoded) < MIN_PAIRS:
+        raise ModelError(f"choosing layers and heads needs {MIN_PAIRS} pairs; got {len(encoded)}", file=args.source)
+    assert check
+    doubts = [*check.begin(forward, encoded, None, names), check.add(pairs)]
+    for doubt in filter(None, doubts):
+        say(f"{PROGRAM}: warning: {doubt}")
+    say(f"{PROGRAM}: choosing layers and heads by {len(encoded):,} pairs")
+    heads = b""
+    with closing(Progress(PROGRAM, expected=lambda: len(encoded))) as progress:
+        if isinstance(recorder, StateRecorder):
+            chosen = choose(forward.reader, encoded, forward.settings)
+            calibration: Cells = {("norm", position): cell for position, cell in chosen.place.cells().items()}
+        else:
+            progress.begin("choosing …", passes=len(get_args(Score)))
+            calibration, table = calibrate(recorder, encoded, null, forward.settings.position, progress.batch)
+            heads = table.encode()
+            place = Place(calibration.get(("norm", "input")), calibration.get(("norm", "output")))
+            chosen = Choice(place, "chosen here")
+    for doubt in check.begin(forward, encoded, chosen, names):
+        if doubt not in doubts:
+            say(f"{PROGRAM}: warning: {doubt}")
+    if ending == ".json":
+        heads = (to_json(alignment_heads(recorder, encoded, chosen.place, null), indent=1) + "\n").encode()
+    elif ending == ".bin":
+        heads = with_attention_of(checkpoint, best_layer(recorder, encoded, null), recorder.heads)
+    return calibration, heads
+
+
+class Description(NamedTuple):
+    """What is to be stored: the path of model.toml, the content of other files, and the options."""
+
+    path: Path
+    copies: dict[Path, bytes]
+    options: ModelOptions
+
+
+def prepare(model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder) -> Description:
+    """Check what is to be stored, and read the files that are copied; nothing is written."""
     copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED) or folder.backend == "encoder":
@@ -193,7 +223,6 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
         if options.dictionaries or options.subword_files:
             raise ModelError("a model of the hub has its own dictionaries and subwords", file=model)
         path = hub_toml(model)
-        path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path, subword_files = root / "model.toml", [Path(file) for file in options.subword_files or ()]
         dictionaries = map(folder.dictionary, recorder.languages) if options.dictionaries else ()
@@ -207,6 +236,13 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
         options = replace(
             options, dictionaries=None, subword_files=[root / file.name for file in subword_files] or None
         )
+    return Description(path, copies, options)
+
+
+def store(description: Description, recorder: Recorder, chosen: Cells) -> None:
+    """Add the options and the layers and heads to the model's model.toml; no other file is replaced."""
+    path, copies, options = description
+    path.parent.mkdir(parents=True, exist_ok=True)
     stored, calibrations = read_model_toml(path)
     if calibrations != (calibrations := of_template(stored, options, calibrations)):
         say(f"{PROGRAM}: layers and heads of another template are removed from {path}: describe all directions again")
@@ -217,7 +253,6 @@ def store(model: str, options: ModelOptions, folder: ModelFolder, recorder: Reco
     for name, content in copies.items():
         with replace_file(str(name), mode=existing_mode(str(name))) as out:
             out.write(content)
-    return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -149,6 +149,8 @@ def _load(
     try:
         import torch
 
+        from align.core.stream import Pool
+        from align.io.pool import METHOD
         from align.models.load import load, pick_device
 
         most = run.threads or min(cpu_quota() or MAX_THREADS, torch.get_num_threads())
@@ -168,6 +170,8 @@ def _load(
             too_long=request.too_long,
             workers=workers,
         )
+        if METHOD == "spawn" and not run.workers and aligner.forward.recorder.prompted:
+            aligner = replace(aligner, pool=Pool)  # each process would load its billions of weights
         gc.freeze()  # else the collector looks through torch and the model again and again
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
@@ -247,11 +251,11 @@ def begin_session(
 
     passes = (1 if aligner.method in DIRECTIONS else len(aligner.directions)) + bool(search)
     waiting = first_step(aligner) if shown else ""
-    progress.begin(waiting, before, passes, partial(describe_choices, aligner, template=request.model.template))
+    progress.begin(waiting, before, passes, partial(describe_choices, aligner, request=request))
     return Session(aligner, align, search=search, words=words, observer=progress, **resumed)
 
 
-def describe_choices(aligner: Aligner, choices: Sequence[Choice], template: str | None = None) -> list[str]:
+def describe_choices(aligner: Aligner, choices: Sequence[Choice], request: Request | None = None) -> list[str]:
     """Return a line on the layer and head of each model, and why a text has chosen them or how to store them."""
     lines = []
     for name, one, choice in zip(names_of(aligner), aligner.directions, choices, strict=bool(choices)):
@@ -259,9 +263,12 @@ def describe_choices(aligner: Aligner, choices: Sequence[Choice], template: str 
         if not one.known_choice and any(score == one.settings.score for score, _ in one.calibration):
             advice = "; options exclude what the model stores"
         elif not one.known_choice:
-            named = f" --template {shlex.quote(template)}" if template and one.recorder.prompted else ""
+            named = f" --dtype {request.run.dtype}" if request and request.run.dtype != "float32" else ""
+            if request and request.model.template and one.recorder.prompted:
+                named += f" --template {shlex.quote(request.model.template)}"
             if one.recorder.multilingual and one.recorder.languages != ("source", "target"):
-                named += " --source-lang {} --target-lang {}".format(*one.recorder.languages)
+                sides = zip(("source", "target"), one.recorder.languages, strict=True)
+                named += "".join(f" --{side}-lang {'LANG' if code == side else code}" for side, code in sides)
             advice = f"; `{DESCRIBING}{named} -s FILE -t FILE` stores layer and head for all texts"
         lines.append(f"{name}{choice}{advice}")
     return lines

@@ -77,6 +77,8 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
     from align.core.choice import all_cells
     from align.evaluation.sweep import SCORES, shares_of_cells
 
+    if aligner.check and (doubt := aligner.check.add(text)):
+        say(f"{PROGRAM}: warning: {doubt}")
     choice = aligner.fixed(text).forward.choice
     assert choice
     return Attention(

@@ -17,7 +17,7 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS, LinkedWords
 from align.core.errors import ModelError, plural
 from align.core.scores import AttentionReader, best_words, each_cell
 from align.core.similarity import SimilarityReader
-from align.core.stream import BATCH_TOKENS, Encoded, cut
+from align.core.stream import BATCH_TOKENS, Encoded, OnBatch, cut
 from align.core.types import Cell, Choice, Head, Place, Position, Score, Settings
 
 Calibration = Mapping[tuple[Score, Position], Cell]
@@ -119,10 +119,12 @@ def consistency_of(
     pairs: Sequence[Encoded],
     cells: Mapping[Position, Sequence[Cell]],
     batch_tokens: int = BATCH_TOKENS,
+    on_batch: OnBatch | None = None,
 ) -> dict[Position, NDArray[np.float64]]:
     """Return the lexical consistency of the links of the cells of each position, in their order.
 
-    Of an encoder it is multiplied by the agreement of both directions; see `SimilarityReader.qualities`.
+    Of an encoder it is multiplied by the agreement of both directions, and `on_batch` is not called; see
+    `SimilarityReader.qualities`.
     """
     if isinstance(reader, SimilarityReader):
         return {position: reader.qualities(pairs, ways, batch_tokens) for position, ways in cells.items()}
@@ -134,4 +136,6 @@ def consistency_of(
         for position, layers in words.items():
             for n, best in zip(numbers, np.concatenate(layers, axis=1), strict=True):
                 linked[position].add(pairs[n].pair, best)
+        if on_batch:
+            on_batch(len(numbers))
     return {position: ways.consistency() for position, ways in linked.items()}

@@ -10,7 +10,7 @@ import torch
 from align.core.backend import Recorder
 from align.core.choice import all_cells, consistency_of, leading
 from align.core.scores import AttentionReader, best_words, each_cell
-from align.core.stream import BATCH_TOKENS, Encoded, cut
+from align.core.stream import BATCH_TOKENS, Encoded, OnBatch, cut
 from align.core.types import Cell, Null, Place, Position, PositionChoice, Score
 from align.models.model_toml import Cells
 
@@ -20,17 +20,18 @@ def calibrate(
     encoded: Sequence[Encoded],
     null: Null,
     choice: PositionChoice,
+    on_batch: OnBatch | None = None,
 ) -> tuple[Cells, str]:
     """Return the most consistent cell of a text for each score and position, and a TSV of heads.
 
-    The choice "auto" leaves out positions that are not to be read.
+    The choice "auto" leaves out positions that are not to be read. `on_batch` receives pairs once for each score.
     """
     cells, positions = all_cells(recorder), get_args(Position)
     chosen: Cells = {}
     rows: list[tuple[float, str]] = []
     for score in get_args(Score):
         reader = AttentionReader(recorder, score, null)
-        values = consistency_of(reader, encoded, dict.fromkeys(positions, cells))
+        values = consistency_of(reader, encoded, dict.fromkeys(positions, cells), on_batch=on_batch)
         best = {position: float(values[position].max()) for position in positions}
         for position in leading(best) if choice == "auto" else positions:
             chosen[score, position] = cells[int(values[position].argmax())]

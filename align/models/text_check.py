@@ -283,7 +283,8 @@ def _inconsistent(direction: Direction, place: Place, texts: Sequence[Encoded], 
         yield (
             f"{terms.model} links these sentences hardly more consistently than unrelated sentences "
             f"(lexical consistency {in_step:.2f} against {max(later, earlier):.2f}): check the languages, "
-            "that the sides are translations of each other, and that the model is trained"
+            f"{'the template, ' * direction.recorder.prompted}that the sides are translations of each other, and that "
+            "the model is trained"
         )
 
 

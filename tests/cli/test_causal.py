@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from align import Links, Settings, load
-from align.cli import describe, extract
+from align.cli import describe, extract, view
+from align.cli.args import MethodArgs, ModelArgs, RunArgs
+from align.cli.loading import Request, load_models
+from align.core.stream import Pool
 from align.core.types import Cell
 from align.models.model_toml import ModelOptions, format_model_toml, read_model_toml
 from tests import causal
@@ -46,13 +49,16 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
     )
     failed(
         run_main(extract.main, "-m", "llama", "--source-lang", "xx", "--target-lang", "en", stdin=LINES),
-        "extract-align: error: llama: no English name is known for xx: give --source-lang its name, such as "
-        "Low_German, or write the name into --template",
+        "extract-align: error: llama: no English name is known for xx: give --source-lang its code, or its name "
+        "in English, such as Low_German, with a capital letter",
     )
     failed(
         run_main(extract.main, "-m", "llama", "--template", "x", stdin=LINES),
         "the template 'x' has no {source}, and is not one of chat, tower, alma, x-alma, eurollm, translategemma: write "
         "{source}, and {target} at its end unless it is a chat",
+    )
+    failed(
+        run_main(extract.main, "-m", "llama", "--template", "Tower", stdin=LINES), "translategemma: did you mean tower?"
     )
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
 
@@ -61,7 +67,7 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     arguments = ("llama", "--template", TEMPLATE)
     result = run_main(describe.main, *arguments, "-s", "s", "-t", "t", "--heads", "heads.tsv")
     assert result.code == 0
-    assert "layers and heads are chosen by 60 pairs\n" in result.err
+    assert "choosing layers and heads by 60 pairs\n" in result.err
     assert "in the prompt 'German: {source}\\nEnglish: {target}'" in result.out.decode()
     options, calibrations = read_model_toml(folder / "model.toml")
     assert list(calibrations) == ["source to target"]
@@ -81,7 +87,54 @@ def test_what_describe_stores(run_main: Run, folder: Path) -> None:
     assert str(calibration["norm", read[0]]) in short.err  # type: ignore[index]
     assert "the model's own calibration" in short.err
     Path("one").write_text("das\n")
-    failed(run_main(describe.main, "llama", "-s", "one", "-t", "one"), "heads needs 50 pairs; got 1")
+    failed(
+        run_main(describe.main, "llama", "-s", "one", "-t", "one"),
+        "error: one: choosing layers and heads needs 50 pairs; got 1",
+    )
+
+
+def test_a_description_is_checked_before_heads_are_chosen(run_main: Run, folder: Path) -> None:
+    text = ("-s", "s", "-t", "t")
+    one = run_main(describe.main, "llama", "--template", "To {target_lang}: {source}", "--target-lang", "en", *text)
+    failed(one, "llama: one language is given; give --source-lang and --target-lang")
+    assert "choosing" not in one.err
+    assert not (folder / "model.toml").exists()
+    asked = run_main(
+        extract.main, "-m", "llama", "--template", "To {target_lang}: {source}", "--target-lang", "en", stdin=LINES
+    )
+    assert "--source-lang LANG --target-lang en -s FILE -t FILE` stores" in asked.err
+    swapped = run_main(
+        describe.main, "llama", "--source-lang", "en", "--target-lang", "de", "--dtype", "bfloat16", *text
+    )
+    warning, choosing, *_ = swapped.err.splitlines()
+    assert "looks like" in warning
+    assert choosing.endswith("choosing layers and heads by 60 pairs")
+
+
+def test_one_process_loads_a_language_model_where_processes_are_spawned(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    def pool(workers: int | None) -> object:
+        model = ModelArgs(model="llama", source_lang="de", target_lang="en")
+        (aligner,) = load_models(
+            "program", Request(model, MethodArgs(), RunArgs(threads=2, workers=workers, quiet=True))
+        )
+        return aligner.open_pool
+
+    monkeypatch.setattr("align.io.pool.METHOD", "spawn")
+    assert pool(None) is Pool
+    assert pool(2) is not Pool
+    monkeypatch.setattr("align.io.pool.METHOD", "fork")
+    assert pool(None) is not Pool
+
+
+def test_the_attention_of_another_direction_is_doubted(run_main: Run, folder: Path) -> None:
+    Path("links").write_text("0-0\n" * 60)
+    options = ModelOptions("en", "de", template="chat")
+    (folder / "model.toml").write_text(format_model_toml(options, {}))
+    result = run_main(view.main, "links", "-s", "s", "-t", "t", "-m", "llama", "-o", "page.html")
+    assert result.code == 0
+    assert "extract-align view: warning: the source looks like German and the target like English" in result.err
 
 
 def test_heads_are_those_of_a_template_and_of_languages(run_main: Run, folder: Path) -> None:

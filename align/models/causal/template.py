@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,9 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     if "{source}" not in text:
         message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
-        raise ModelError(message, file=str(root), hint="write {source}, and {target} at its end unless it is a chat")
+        near = get_close_matches(pattern.lower(), PRESETS, 1)
+        hint = f"did you mean {near[0]}?" if near else "write {source}, and {target} at its end unless it is a chat"
+        raise ModelError(message, file=str(root), hint=hint)
     whole = "{target}" in text
     if whole and (text.count("{target}") > 1 or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
@@ -97,7 +100,7 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
             is_name = re.match("[A-Z][a-z]|.*[^\x00-\x7f]", language)
             known = language.replace("_", " ") if is_name else MORE_NAMES.get(base_language(language), "")
             if name in text and not known:
-                hint = f"give ‹{side}_lang› its name, such as Low_German, or write the name into ‹template›"
+                hint = f"give ‹{side}_lang› its code, or its name in English, such as Low_German, with a capital letter"
                 raise ModelError(f"no English name is known for {shorten(language)}", file=str(root), hint=hint)
             text = text.replace(name, known).replace(code, language)
         elif name in text or code in text or pattern == TRANSLATEGEMMA:
