@@ -135,7 +135,7 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     files = *text.files, output.bad_lines_file
     if output.resume:
         check_beside(parser, "--resume", name, (RECORD, PARTS), files)
-        if not are_regular(text.files):
+        if not are_regular(name for name in text.files if name == "-" or os.path.exists(name)):
             parser.error("--resume requires input files, which can be read again, not stdin or a pipe")
     if text.drop:
         check_beside(parser, "--bad-lines drop", name, (KEPT,), files)

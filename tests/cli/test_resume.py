@@ -160,6 +160,17 @@ def test_another_run_is_refused_and_nothing_is_lost(run: Run, write: Write, tmp_
     assert (tmp_path / "links").read_bytes() == run("-q", "text").out
 
 
+def test_what_is_missing_is_named(run: Run, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    failed(
+        run("-s", "de", "-t", "no-such-file", "-o", "links", "--resume"),
+        "error: no-such-file: No such file or directory",
+    )
+    result = run("-", "-o", "links", "--resume", stdin="")
+    assert (result.code, "which can be read again, not stdin or a pipe" in result.err) == (2, True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_files_of_others_are_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "links").write_bytes(b"other")
     failed(run("-q", "text", "-o", "links", "--resume"), "error: links: exists, but has no record of its run")
