@@ -25,7 +25,8 @@ def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) 
     options = folder.options
     for name, what in (("adapter", "encoders take an adapter"), ("template", "decoder-only models read a template")):
         if getattr(options, name):
-            raise ModelError(f"only {what}", file=str(folder.root), hint=f"leave out ‹{name}›")
+            hint = f"leave out ‹{name}›" + ", or name such a ‹model›" * folder.root.is_relative_to(BUNDLED)
+            raise ModelError(f"only {what}", file=str(folder.root), hint=hint)
     if options.source_prefix and folder.backend != "huggingface":
         hint = "leave out ‹source_prefix›"
         raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)

@@ -51,8 +51,8 @@ MESSAGES = {
     "-q -m toy bad": (1, f"extract-align: error: bad, line 2: no ||| and no TAB between source and target: {DROP}"),
     "-q -m toy latin": (
         1,
-        "extract-align: error: latin, line 2: not UTF-8 (byte 0xfc at position 3): convert the file, for example with "
-        f"iconv; {DROP}",
+        "extract-align: error: latin, line 2: not UTF-8 (byte 0xfc at position 3): save it as UTF-8, in an editor or "
+        f"with iconv; {DROP}",
     ),
     "-q -m toy long": (
         1,
@@ -85,7 +85,8 @@ MESSAGES = {
     # models
     "-q -m nowhere text": (
         1,
-        f"extract-align: error: nowhere: no such file or folder, nor a bundled model ({BUNDLED})",
+        f"extract-align: error: nowhere: no such file or folder, nor a bundled model ({BUNDLED}): on the hub names are "
+        "OWNER/NAME",
     ),
     "-q -m folder text": (
         1,

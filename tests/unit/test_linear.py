@@ -85,6 +85,34 @@ def test_where_the_packed_product_is_of_no_use_the_plain_one_is_taken(
 
 
 @pytest.mark.usefixtures("tried_anew")
+def test_weights_in_bfloat16_are_multiplied_in_float32_where_bfloat16_has_no_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(linear, "multiplies_bfloat16", lambda: False)
+    layer = make_linear(numbers(24, 32), numbers(24), dtype="bfloat16")
+    assert isinstance(layer, PlainLinear)
+    assert layer._weight.dtype == torch.bfloat16
+    x, weight = numbers(3, 32), numbers(24, 32).bfloat16().float()
+    assert torch.equal(layer(x), functional.linear(x, weight, numbers(24)))
+
+
+@pytest.mark.parametrize(
+    ("has", "expected"),
+    [
+        ({}, True),  # not asked: an older torch, or another architecture
+        ({"avx512_bf16": False, "amx_bf16": False}, False),
+        ({"avx512_bf16": False, "amx_bf16": True}, True),
+        ({"avx512_bf16": True, "amx_bf16": False}, True),
+    ],
+)
+def test_which_processors_multiply_bfloat16(
+    monkeypatch: pytest.MonkeyPatch, has: dict[str, bool], expected: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    assert linear.multiplies_bfloat16.__wrapped__() is expected
+
+
+@pytest.mark.usefixtures("tried_anew")
 def test_int8_is_refused_where_there_is_no_such_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "_ops", lambda: object())
     with pytest.raises(

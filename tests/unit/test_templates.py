@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.errors import ModelError
+from align.core.types import TextWarning
 from align.models.causal.template import MORE_NAMES, PRESETS, Template, read_template
 
 pytest.importorskip("jinja2", reason="needs jinja2, which renders chat templates")
@@ -53,6 +54,12 @@ def test_a_chat_template_that_takes_codes(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="its chat template takes codes of languages") as caught:
         read_template(tmp_path, "tower", ("de", "en"))
     assert caught.value.hint == "give ‹template› translategemma"
+
+
+def test_what_stands_for_itself_in_a_text_is_doubted(tmp_path: Path) -> None:
+    with pytest.warns(TextWarning, match=r"the template has \{lang\}, which stands for itself: only \{source\}, "):
+        template = read_template(tmp_path, "To {lang} or {LANG}: {source}\\n{target_lang}: {target}", GERMAN_ENGLISH)
+    assert template.fill("Haus", "house")[0] == "To {lang} or {LANG}: Haus\nEnglish: house"
 
 
 def test_a_chat_template_without_codes_is_not_translategemmas(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from align.core.errors import ModelError, one_line, shorten
-from align.core.types import Span
+from align.core.types import Span, TextWarning
 from align.models.languages import base_language
 from align.models.settings import Config, read_json, tokenizer_config
 
@@ -93,6 +94,9 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     whole = "{target}" in text
     if whole and (text.count("{target}") > 1 or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
+    if unknown := re.search(r"\{(?!(source|target)(_lang|_code)?\})[a-z_]+\}", text):
+        what = "{source}, {target}, {source_lang}, {target_lang}, {source_code} and {target_code}"
+        warnings.warn(f"the template has {unknown[0]}, which stands for itself: only {what} do not", TextWarning, 2)
     missing = []
     for side, language, example in zip(("source", "target"), languages, ("de", "en"), strict=True):
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"

@@ -8,7 +8,7 @@ latter is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, Literal, Protocol
 
@@ -86,14 +86,15 @@ class PlainLinear:
     """Linear layer by torch's documented product; see `make_linear`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation, dtype: Dtype) -> None:
-        self._dtype = getattr(torch, dtype)
-        self._weight = weight.to(self._dtype, copy=True)  # the weight may be mapped from a file
+        self._weight = weight.to(getattr(torch, dtype), copy=True)  # the weight may be mapped from a file
+        in_float32 = dtype == "bfloat16" and weight.device.type == "cpu" and not multiplies_bfloat16()
+        self._dtype = torch.float32 if in_float32 else self._weight.dtype  # of the products
         self._bias = None if bias is None else bias.to(self._dtype)
         self._activate = ACTIVATIONS[activation]
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Return the layer's output; see `Linear`."""
-        product = functional.linear(x.to(self._dtype), self._weight, self._bias).float()
+        product = functional.linear(x.to(self._dtype), self._weight.to(self._dtype), self._bias).float()
         return self._activate(product) if residual is None else product.add_(residual)
 
     def weight(self) -> Tensor:
@@ -200,7 +201,16 @@ def has_product(dtype: Dtype) -> bool:
     """
     if dtype == "int8":
         return largest_int8_weight() > 0
+    if dtype == "bfloat16" and not multiplies_bfloat16():
+        return False
     return _agrees(partial(PackedLinear, dtype=dtype), 1e-4 if dtype == "float32" else 0.1)
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Tell whether this processor has products of bfloat16 numbers, which torch computes number by number otherwise."""
+    has: Mapping[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # of newer versions
+    return bool(has.get("avx512_bf16", True) or has.get("amx_bf16"))
 
 
 @cache
