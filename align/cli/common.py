@@ -239,6 +239,11 @@ class Progress:
         """Lines per second since the start."""
         return (self.lines + self._ahead - self._before) / max(time.monotonic() - self._start, 1e-9)
 
+    @property
+    def speed(self) -> str:
+        """The rate in words."""
+        return f"{self.rate:,.{0 if self.rate >= 10 else 1}f} lines/s"
+
     def show(self, text: str) -> None:
         """Say what is being done."""
         if self._quiet:
@@ -264,7 +269,7 @@ class Progress:
         if not self._counts or not self._is_due():
             return
         expected, rate, count = self._expected(), self.rate, plural(self.done, "line")
-        text = f"{self._files()}{rate:,.{0 if rate >= 10 else 1}f} lines/s"
+        text = f"{self._files()}{self.speed}"
         if expected and rate:
             text += f", {timedelta(seconds=round(max(0, expected - self.done) / rate))} left"
         if self._bar is None:
@@ -299,4 +304,4 @@ def write_alignments(
         write_links(out, alignment, format, scores)
         blank += not alignment.scores
         progress.add()
-    return f"{plural(progress.lines, 'line')}, {blank:,} without links, {progress.rate:,.0f} lines/s"
+    return f"{plural(progress.lines, 'line')}, {blank:,} without links, {progress.speed}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import warnings
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, get_args
@@ -17,7 +19,7 @@ from align.core.backend import Recorder, StateRecorder
 from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError
 from align.core.formats import to_json
-from align.core.types import Choice, Dtype, Place, Score
+from align.core.types import Choice, Dtype, Place, Score, TextWarning
 from align.io.output import existing_mode, replace_file
 from align.io.reader import read_text
 from align.models.defaults import could_be_hub_name
@@ -120,15 +122,18 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
         raise ModelError("--heads needs a model with attention to a source, not an encoder", file=args.model)
     if Path(args.heads or "").suffix == ".bin" and folder.backend != "ctranslate2":
         raise ModelError("--heads FILE.bin needs a CTranslate2 model", file=args.model)
+    calibrations = folder.calibrations
     stores = options != ModelOptions() or args.source
     description = prepare(args.model, options, folder, recorder) if stores else None
-    if args.source and args.target:
-        calibration, heads = choose_heads(args, aligner, folder.checkpoint)
-    calibrations = folder.calibrations
-    if description:
-        store(description, recorder, calibration)
-        say(f"{PROGRAM}: {description.path} is written")
-        calibrations = calibrations | read_model_toml(description.path)[1]
+    with open_output(args.heads) if args.heads else nullcontext() as file:
+        if args.source and args.target:
+            calibration, heads = choose_heads(args, aligner, folder.checkpoint)
+        if description:
+            store(description, recorder, calibration)
+            say(f"{PROGRAM}: {description.path} is written")
+            calibrations = calibrations | read_model_toml(description.path)[1]
+        if file:
+            file.write(heads)
     cells = [
         f"{pair}: {position} {cell}".removeprefix(": ")
         for pair, stored in calibrations.items()
@@ -140,19 +145,16 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
     if is_encoder:
         layers = [cell.layer for cell in (calibration or forward.calibration).values()]
         read = {"states": f"{recorder.layers} layers, of which {layers[0] if layers else 'one'} is read"}
-    most = recorder.max_positions[0]
+    limit = recorder.max_positions[0]
     rows = {
         "model": recorder.name,
         "languages": " to ".join(recorder.languages),
         **read,
-        "positions": f"{most:,} pieces of the prompt and the translation"
+        "positions": f"{limit:,} pieces of the prompt and the translation"
         if recorder.prompted
-        else f"{most:,} source and {recorder.max_positions[1]:,} target pieces",
+        else f"{limit:,} source and {recorder.max_positions[1]:,} target pieces",
         "text": recorder.text,
     }
-    if args.heads:
-        with open_output(args.heads) as file:
-            file.write(heads)
     with open_output(None) as out:
         out.write("".join(f"{name:11}{value}\n" for name, value in rows.items()).encode())
 
@@ -177,7 +179,7 @@ def choose_heads(args: DescriptionArgs, aligner: Aligner, checkpoint: Path) -> t
     assert check
     doubts = [*check.begin(forward, encoded, None, names), check.add(pairs)]
     for doubt in filter(None, doubts):
-        say(f"{PROGRAM}: warning: {doubt}")
+        warnings.warn(doubt, TextWarning, stacklevel=2)
     say(f"{PROGRAM}: choosing layers and heads by {len(encoded):,} pairs")
     heads = b""
     with closing(Progress(PROGRAM, expected=lambda: len(encoded))) as progress:
@@ -192,7 +194,7 @@ def choose_heads(args: DescriptionArgs, aligner: Aligner, checkpoint: Path) -> t
             chosen = Choice(place, "chosen here")
     for doubt in check.begin(forward, encoded, chosen, names):
         if doubt not in doubts:
-            say(f"{PROGRAM}: warning: {doubt}")
+            warnings.warn(doubt, TextWarning, stacklevel=2)
     if ending == ".json":
         heads = (to_json(alignment_heads(recorder, encoded, chosen.place, null), indent=1) + "\n").encode()
     elif ending == ".bin":
@@ -209,7 +211,7 @@ class Description(NamedTuple):
 
 
 def prepare(model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder) -> Description:
-    """Check what is to be stored, and read the files that are copied; nothing is written."""
+    """Check what is to be stored and where, and read the files that are copied; no file is written."""
     copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED) or folder.backend == "encoder":
@@ -223,6 +225,7 @@ def prepare(model: str, options: ModelOptions, folder: ModelFolder, recorder: Re
         if options.dictionaries or options.subword_files:
             raise ModelError("a model of the hub has its own dictionaries and subwords", file=model)
         path = hub_toml(model)
+        path.parent.mkdir(parents=True, exist_ok=True)
     else:
         path, subword_files = root / "model.toml", [Path(file) for file in options.subword_files or ()]
         dictionaries = map(folder.dictionary, recorder.languages) if options.dictionaries else ()
@@ -236,13 +239,14 @@ def prepare(model: str, options: ModelOptions, folder: ModelFolder, recorder: Re
         options = replace(
             options, dictionaries=None, subword_files=[root / file.name for file in subword_files] or None
         )
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     return Description(path, copies, options)
 
 
 def store(description: Description, recorder: Recorder, chosen: Cells) -> None:
     """Add the options and the layers and heads to the model's model.toml; no other file is replaced."""
     path, copies, options = description
-    path.parent.mkdir(parents=True, exist_ok=True)
     stored, calibrations = read_model_toml(path)
     if calibrations != (calibrations := of_template(stored, options, calibrations)):
         say(f"{PROGRAM}: layers and heads of another template are removed from {path}: describe all directions again")

@@ -298,7 +298,7 @@ def summary(progress: Progress, counts: Counter[str], kept: str | None) -> str:
     if counts[UNLINKED] > (counts[UNLINKED] + counts[""]) / 5:  # of the lines with words
         bad += f", {counts[UNLINKED]:,} {UNLINKED}"
     bad += f", {counts[''] + counts[UNLINKED]:,} kept ({kept})" if kept else ""
-    return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.rate:,.0f} lines/s"
+    return f"{plural(progress.lines, 'line')}, {counts['blank']:,} blank, {bad}, {progress.speed}"
 
 
 def main(arguments: Sequence[str] | None = None, parser: Parser | None = None, format: str = "") -> int:

@@ -187,7 +187,7 @@ class JobRun:
         record = open_run(args.output, settings, loaded, self._files, columns)
         choices = list(map(read_choice, record["choices"]))
         aligner = replace(loaded.reading_at(choices), check=None)  # its sample has been checked
-        for line in describe_choices(loaded, choices):
+        for line in describe_choices(loaded, choices, self._request):
             progress.write(f"{PROGRAM}: {line}")
         job = Job(aligner, record["signature"], args.output, columns, args.links, args.bad_lines == "blank")
         progress.start()

@@ -251,4 +251,4 @@ class Results:
         remarks = sorted((remark, count) for remark, count in self._counts.items() if count and remark != "tag")
         odd = "".join(f", {count:,} {remark}" for remark, count in remarks)
         tags = "" if self._options.tags.strip else f", {plural(self._counts['tag'], 'tag')}{odd}"
-        return f"{plural(self.count, 'line')}{tags}, {self._progress.rate:,.0f} lines/s"
+        return f"{plural(self.count, 'line')}{tags}, {self._progress.speed}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
@@ -16,8 +18,9 @@ from align.cli.loading import Request, load_models
 from align.cli.options import add_group, argument, new_parser, read_group
 from align.cli.parser import Parser
 from align.core.errors import LineError, plural
-from align.core.types import Pair, Position
+from align.core.types import Pair, Position, TextWarning
 from align.evaluation.gold import LinkOptions, read_as, warn_if_exchanged
+from align.io.checks import are_regular
 from align.io.reader import name_shown, open_lines, read_lines, read_text
 from align.io.signature import signature
 from align.view.page import Attention, System, make_page
@@ -78,7 +81,7 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
     from align.evaluation.sweep import SCORES, shares_of_cells
 
     if aligner.check and (doubt := aligner.check.add(text)):
-        say(f"{PROGRAM}: warning: {doubt}")
+        warnings.warn(doubt, TextWarning, stacklevel=2)
     choice = aligner.fixed(text).forward.choice
     assert choice
     return Attention(
@@ -92,8 +95,8 @@ def attention_of(request: Request, position: Position, text: Sequence[Pair]) -> 
 
 
 def read_words(name: str) -> list[Pair]:
-    """Return the words of sentence pairs in JSON lines, as `extract-align -f jsonl` writes them."""
-    pairs = []
+    """Return the words of sentence pairs in JSON lines, as `extract-align -f jsonl` writes them; none without words."""
+    pairs: list[Pair] = []
     with open_lines(name) as stream:
         for number, line in enumerate(read_lines(stream, name_shown(name)), 1):
             try:
@@ -101,23 +104,41 @@ def read_words(name: str) -> list[Pair]:
                 source, target = record["source"], record["target"]
                 if type(source) is not list or type(target) is not list:
                     raise TypeError
+                if any(not word or set(word) & set(" \t\r\n") for word in source + target):
+                    raise ValueError
                 "".join(source + target).encode()  # without lone surrogates, which JSON may have
             except (ValueError, TypeError, KeyError, RecursionError):
-                what = "not a JSON object with the words of both sides"
-                hint = "write it with -f jsonl, or give the text: -s FILE -t FILE"
-                raise LineError(what, file=name_shown(name), line=number, hint=hint) from None
+                if not pairs:
+                    return []
+                message = "not a JSON object with the words of both sides"
+                raise LineError(message, file=name_shown(name), line=number) from None
             pairs.append(Pair(tuple(source), tuple(target), number))
     return pairs
+
+
+def words_of(names: Sequence[str]) -> list[Pair]:
+    """Return the words in the files that have them, which must be the same."""
+    texts = {name: words for name in names if (words := read_words(name))}
+    if not texts:
+        message = "no file has the words of both sides: write them with -f jsonl, or give the text: -s FILE -t FILE"
+        raise ValueError(message)
+    (first, text), *following = texts.items()
+    for name, words in following:
+        for expected, found in zip(text, words, strict=False):
+            if found != expected:
+                message = f"its words are not those of {name_shown(first)}"
+                raise LineError(message, file=name_shown(name), line=found.id)
+    return text
 
 
 def write_view(args: argparse.Namespace, gold_args: GoldArgs, request: Request) -> None:
     """Read the files, look into the model if one is named, and write the page."""
     if args.source is None:
-        text = read_words(args.hypotheses[0])
+        text = words_of(args.hypotheses)
     else:
         text = read_text(args.source, args.target, (name_shown(args.source), name_shown(args.target)))
     if not text:
-        raise ValueError(f"{name_shown(args.source or args.hypotheses[0])} has no sentence pairs")
+        raise ValueError(f"{name_shown(args.source)} has no sentence pairs")
     hyp_options = replace(args.hyp_format or LinkOptions(), out_of_range="ignore")  # and shown as wrong
     files = [read_as("hyp", name, hyp_options, text, name_shown(name), scored=True) for name in args.hypotheses]
     gold, sign = None, ""
@@ -145,8 +166,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `extract-align view`."""
     parser = build_parser()
     args = parser.parse_command(arguments)
-    if args.source is None and args.target is None and args.hypotheses[0] == "-":
-        parser.error("the text is needed: -s FILE -t FILE, or a file of JSON lines, which have it")
+    if (
+        args.source is None
+        and args.target is None
+        and not are_regular(n for n in args.hypotheses if n == "-" or os.path.exists(n))
+    ):
+        parser.error("the text is needed: -s FILE -t FILE, or files of JSON lines, which can be read twice")
     parser.require_both(args, "-s/--source", "-t/--target")
     method = MethodArgs(position=args.position, scorer="none")
     request = Request(read_group(ModelArgs, args), method, read_group(RunArgs, args))

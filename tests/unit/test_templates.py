@@ -57,7 +57,7 @@ def test_a_chat_template_that_takes_codes(tmp_path: Path) -> None:
 
 
 def test_what_stands_for_itself_in_a_text_is_doubted(tmp_path: Path) -> None:
-    with pytest.warns(TextWarning, match=r"the template has \{lang\}, which stands for itself: only \{source\}, "):
+    with pytest.warns(TextWarning, match=r"the template has \{lang\}, which is not replaced: only \{source\}, "):
         template = read_template(tmp_path, "To {lang} or {LANG}: {source}\\n{target_lang}: {target}", GERMAN_ENGLISH)
     assert template.fill("Haus", "house")[0] == "To {lang} or {LANG}: Haus\nEnglish: house"
 

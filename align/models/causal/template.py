@@ -88,7 +88,7 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     text = PRESETS.get(pattern) or pattern.replace("\\n", "\n")
     if "{source}" not in text:
         message = f"the template {shorten(pattern)!r} has no {{source}}, and is not one of {', '.join(PRESETS)}"
-        near = get_close_matches(pattern.lower(), PRESETS, 1)
+        near = get_close_matches(pattern.lower(), PRESETS, 1, 0.75)
         hint = f"did you mean {near[0]}?" if near else "write {source}, and {target} at its end unless it is a chat"
         raise ModelError(message, file=str(root), hint=hint)
     whole = "{target}" in text
@@ -96,7 +96,7 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
     if unknown := re.search(r"\{(?!(source|target)(_lang|_code)?\})[a-z_]+\}", text):
         what = "{source}, {target}, {source_lang}, {target_lang}, {source_code} and {target_code}"
-        warnings.warn(f"the template has {unknown[0]}, which stands for itself: only {what} do not", TextWarning, 2)
+        warnings.warn(f"the template has {unknown[0]}, which is not replaced: only {what} are", TextWarning, 2)
     missing = []
     for side, language, example in zip(("source", "target"), languages, ("de", "en"), strict=True):
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"

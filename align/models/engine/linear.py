@@ -42,6 +42,9 @@ _FUSED: dict[Activation, tuple[str, str]] = {
 _ROWS = 1024
 """Number of rows that weights are laid out for; any other number is multiplied nearly as fast."""
 
+_CONVERTED = 512
+"""Rows of a bfloat16 weight that are converted to float32 at a time, which fit into a cache."""
+
 _MOST = 127
 """The largest number of eight bits whose negative has eight bits too."""
 
@@ -94,7 +97,12 @@ class PlainLinear:
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Return the layer's output; see `Linear`."""
-        product = functional.linear(x.to(self._dtype), self._weight.to(self._dtype), self._bias).float()
+        x = x.to(self._dtype)
+        if self._dtype == self._weight.dtype:
+            product = functional.linear(x, self._weight, self._bias).float()
+        else:
+            parts = (functional.linear(x, part.to(self._dtype)) for part in torch.split(self._weight, _CONVERTED))
+            product = torch.cat([*parts], 1).add_(0 if self._bias is None else self._bias)
         return self._activate(product) if residual is None else product.add_(residual)
 
     def weight(self) -> Tensor:
@@ -208,7 +216,7 @@ def has_product(dtype: Dtype) -> bool:
 
 @cache
 def multiplies_bfloat16() -> bool:
-    """Tell whether this processor has products of bfloat16 numbers, which torch computes number by number otherwise."""
+    """Tell whether this processor has products of bfloat16 numbers, without which they take longer than in float32."""
     has: Mapping[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # of newer versions
     return bool(has.get("avx512_bf16", True) or has.get("amx_bf16"))
 
