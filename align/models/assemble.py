@@ -25,7 +25,7 @@ def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) 
     options = folder.options
     for name, what in (("adapter", "encoders take an adapter"), ("template", "decoder-only models read a template")):
         if getattr(options, name):
-            hint = f"leave out ‹{name}›" + ", or name such a model with ‹model›" * folder.root.is_relative_to(BUNDLED)
+            hint = f"leave out ‹{name}›" + ", or name one with ‹model›" * folder.root.is_relative_to(BUNDLED)
             raise ModelError(f"only {what}", file=str(folder.root), hint=hint)
     if options.source_prefix and folder.backend != "huggingface":
         hint = "leave out ‹source_prefix›"

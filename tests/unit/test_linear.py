@@ -105,6 +105,7 @@ def test_weights_in_bfloat16_are_multiplied_in_float32_where_bfloat16_has_no_pro
         ({"avx512_bf16": False, "amx_bf16": False}, False),
         ({"avx512_bf16": False, "amx_bf16": True}, True),
         ({"avx512_bf16": True, "amx_bf16": False}, True),
+        ({"avx512_bf16": False, "amx_bf16": False, "avx_ne_convert": True}, True),
     ],
 )
 def test_which_processors_multiply_bfloat16(

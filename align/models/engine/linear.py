@@ -218,7 +218,7 @@ def has_product(dtype: Dtype) -> bool:
 def multiplies_bfloat16() -> bool:
     """Tell whether this processor has products of bfloat16 numbers, without which they take longer than in float32."""
     has: Mapping[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # of newer versions
-    return bool(has.get("avx512_bf16", True) or has.get("amx_bf16"))
+    return bool(has.get("avx512_bf16", True) or has.get("amx_bf16") or has.get("avx_ne_convert"))
 
 
 @cache
