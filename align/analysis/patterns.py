@@ -46,7 +46,6 @@ PATTERNS = ("vertical", "diagonal", "vertical + diagonal", "block", "heterogeneo
 VERTICAL, DIAGONAL, BOTH, BLOCK, HETEROGENEOUS = range(len(PATTERNS))
 
 THRESHOLD = 0.5
-
 SHORTEST = 8  # minimum rows and columns of a map; in smaller maps most cells are in the band
 CENTRES = (0, -1, 1, -2, 2)
 """Offsets in pieces of the band's middle from a row's own piece; the first wins on ties."""

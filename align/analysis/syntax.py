@@ -64,7 +64,6 @@ ALL = "all"
 
 FOLDS, EPOCHS, BATCH, RATE, DECAY = 5, 30, 16, 0.02, 1e-4  # settings of probes
 NEVER = -1e9  # score of impossible heads: finite, since -inf gives no gradient if a word has no possible head
-
 FARTHEST = 10  # maximum distance in words as a feature; larger distances are clipped
 
 

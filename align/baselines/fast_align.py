@@ -31,11 +31,8 @@ EMPTY_WORD = b"<eps>"
 P_EMPTY_WORD = 0.08
 """Share of the words that come from the empty word: the default of fast_align and of the library."""
 
-UNSEEN = 1e-9
-"""t(word | origin) of a pair that is not in the table, as in fast_align."""
-
-CELLS = 1 << 20
-"""Cells that are processed at once, to bound the memory for very long sentences."""
+UNSEEN = 1e-9  # t(word | origin) of a pair that is not in the table, as in fast_align
+CELLS = 1 << 20  # cells that are processed at once, to bound the memory for very long sentences
 
 Array = npt.NDArray[Any]
 

@@ -63,8 +63,7 @@ def _eflomal(job: Job) -> Files:
     return output
 
 
-Cut = Callable[[Pair], Pieces]
-"""Function that splits a pair into pieces, e.g. `Recorder.encode`."""
+Cut = Callable[[Pair], Pieces]  # function that splits a pair into pieces, e.g. `Recorder.encode`
 
 
 def cut_pairs(pairs: Iterable[Pair], cut: Cut, path: Path | None = None) -> Iterator[Pair]:

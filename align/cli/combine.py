@@ -23,9 +23,7 @@ from align.io.reader import in_step, name_shown, open_lines, read_lines
 from align.io.signature import signature
 
 PROGRAM = "extract-align combine"
-
-CHECKED = 1000
-"""Lines of the two files that are looked at for sides or a base that do not go together."""
+CHECKED = 1000  # lines of the two files that are looked at for sides or a base that do not go together
 
 EXAMPLES = """examples:
   extract-align combine de-en.links en-de.links > both.links   both source first, a line for a line

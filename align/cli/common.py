@@ -17,8 +17,7 @@ from align.core.types import Alignment, Choice, TextWarning
 from align.io.output import open_output as open_output
 from align.io.process import stopped_by_signals
 
-DESCRIBING = "extract-align models describe MODEL"
-"""Command that takes the options of a model's text."""
+DESCRIBING = "extract-align models describe MODEL"  # command that takes the options of a model's text
 
 FLAGS = {
     "source": "-s",
@@ -43,8 +42,7 @@ REPORT_EVERY, FIRST_REPORT, DRAW_EVERY = 10.0, 3.0, 0.1
 where it is one.
 """
 
-_bars: list[Any] = []
-"""What is drawn on the terminal, and is in the way of a line."""
+_bars: list[Any] = []  # what is drawn on the terminal, and is in the way of a line
 
 
 def say(message: str) -> None:

@@ -29,8 +29,7 @@ from align.transfer.pages import Page
 from align.transfer.segments import Document, Segment
 
 Row = Mapping[str, Any]
-Languages = tuple[str, str]
-"""Codes of source and target; "" for one that is unknown."""
+Languages = tuple[str, str]  # codes of source and target; "" for one that is unknown
 
 
 class Reports:

@@ -147,8 +147,7 @@ def _check_files(parser: Parser, files: tuple[InputFile, ...], columns: Columns,
         parser.error(f"two of the files would be {join(output, twice[0])}: do one folder at a time")
 
 
-MAX_NAMED = 5
-"""Files that are not done that the last message names."""
+MAX_NAMED = 5  # files that are not done that the last message names
 
 
 class JobRun:

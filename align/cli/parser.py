@@ -17,8 +17,7 @@ from align.core.errors import printable
 from align.io.output import link_target, temporary_name
 from align.io.reader import regular_file
 
-UNKNOWN = "unrecognized arguments: "
-"""Beginning of argparse's message about unknown arguments."""
+UNKNOWN = "unrecognized arguments: "  # beginning of argparse's message about unknown arguments
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -69,8 +68,7 @@ MODEL_FILES = re.compile(
 )
 """Names of the files of models, which no output replaces in a model's folder."""
 
-WEIGHTS = (".safetensors", ".bin", ".pt", ".npz")
-"""Endings of the files of models that have the weights."""
+WEIGHTS = (".safetensors", ".bin", ".pt", ".npz")  # endings of the files of models that have the weights
 
 
 def _file_names(value: object) -> Iterator[str]:

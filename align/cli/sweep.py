@@ -25,9 +25,7 @@ from align.io.reader import Input, name_shown
 from align.io.signature import MERGE, signature
 
 PROGRAM = "extract-align sweep"
-
-HOPELESS = 0.6
-"""An AER that no trained model's best setting has: something else is wrong."""
+HOPELESS = 0.6  # an AER that no trained model's best setting has: something else is wrong
 
 EXAMPLES = """examples:
   extract-align sweep -s test.de -t test.en -g gold.talp   AER of all layers, heads, scores and positions

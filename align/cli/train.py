@@ -40,11 +40,8 @@ EXAMPLES = """examples:
 The same command resumes an interrupted training. FOLDER/work can be removed afterwards.
 """
 
-CHECKPOINT = "checkpoint.pt"
-"""Weights in a model folder."""
-
-STATUS_EVERY = 60.0
-"""Seconds between two lines of progress where stderr is not a terminal."""
+CHECKPOINT = "checkpoint.pt"  # weights in a model folder
+STATUS_EVERY = 60.0  # seconds between two lines of progress where stderr is not a terminal
 
 
 @dataclass(frozen=True)

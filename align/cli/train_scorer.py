@@ -32,9 +32,7 @@ The links are those of a better aligner, with scores if it has any, a line for e
 """
 
 EPOCHS = 8
-
-STATUS_EVERY = 60.0
-"""Seconds between two lines of progress where stderr is not a terminal."""
+STATUS_EVERY = 60.0  # seconds between two lines of progress where stderr is not a terminal
 
 
 @dataclass(frozen=True)

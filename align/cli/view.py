@@ -26,9 +26,7 @@ from align.io.signature import signature
 from align.view.page import Attention, System, make_page
 
 PROGRAM = "extract-align view"
-
-ATTENTION_PAIRS = 200
-"""Sentence pairs with attention: a pair takes some tens of kilobytes of the page."""
+ATTENTION_PAIRS = 200  # sentence pairs with attention: a pair takes some tens of kilobytes of the page
 
 EXAMPLES = """examples:
   extract-align view links.jsonl -o page.html   what is linked, by pointing at a word; -f jsonl writes words, too

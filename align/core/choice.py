@@ -20,8 +20,7 @@ from align.core.similarity import SimilarityReader
 from align.core.stream import BATCH_TOKENS, Encoded, OnBatch, cut
 from align.core.types import Cell, Choice, Head, Place, Position, Score, Settings
 
-Calibration = Mapping[tuple[Score, Position], Cell]
-"""Cells that a model's folder stores."""
+Calibration = Mapping[tuple[Score, Position], Cell]  # cells that a model's folder stores
 
 _log = logging.getLogger("align")
 

@@ -15,11 +15,8 @@ from numpy.typing import NDArray
 from align.core.text import fold
 from align.core.types import Pair
 
-MIN_PAIRS = 50
-"""Below this number of pairs the counts are not reliable."""
-
-CHOOSING_PAIRS = 1000
-"""Pairs of the first buffer that decide on layer and head; more only cost time."""
+MIN_PAIRS = 50  # below this number of pairs the counts are not reliable
+CHOOSING_PAIRS = 1000  # pairs of the first buffer that decide on layer and head; more only cost time
 
 
 def number_words(words: Iterable[str], known: dict[str, int]) -> NDArray[np.int64]:

@@ -61,8 +61,7 @@ ARGUMENT = re.compile(r"‹(?:(gold|hyp)?\.)?(\w+)(?:=([^›]*))?›")
 Before the name stands the file that it is for, where a program has an option for each: `‹gold.base=1›`.
 """
 
-FILES = {"gold": "gold", "hyp": "hypotheses"}
-"""Names of these files in messages."""
+FILES = {"gold": "gold", "hyp": "hypotheses"}  # names of these files in messages
 
 
 def with_arguments(hint: str) -> str:

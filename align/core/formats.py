@@ -114,8 +114,5 @@ FORMATS: dict[str, Callable[[Alignment, bool], str]] = {
 OUTPUT_FORMATS = tuple(name for name in FORMATS if name != AGREEMENT)
 """Formats of links; the other one is that of `extract-align score`."""
 
-WITH_LINES = ("jsonl", "offsets")
-"""Formats that say where words stand in their lines."""
-
-WITH_WORDS = ("giza", "tsv", *WITH_LINES)
-"""Formats that need more of a pair than its number."""
+WITH_LINES = ("jsonl", "offsets")  # formats that say where words stand in their lines
+WITH_WORDS = ("giza", "tsv", *WITH_LINES)  # formats that need more of a pair than its number

@@ -88,8 +88,7 @@ def source_norms(gram: Tensor) -> Tensor:
     return gram.diagonal(dim1=2, dim2=3).clamp(min=0).sqrt().transpose(1, 2)
 
 
-TINY = torch.finfo(torch.float32).tiny
-"""Lower bound of a divisor, which also fits into bfloat16."""
+TINY = torch.finfo(torch.float32).tiny  # lower bound of a divisor, which also fits into bfloat16
 
 
 def hide_eos(weights: Tensor, source_words: Tensor) -> Tensor:
@@ -253,14 +252,9 @@ def in_batches(
 SHARPNESS = 0.5
 """Mean share of a target word's best source word in its row, over a pair; chosen on German–English gold."""
 
-POWERS = 0.5, 4.0
-"""Limits of the power that rows are raised to: a pair of a few words does not justify more."""
-
-ALONE = 0.1
-"""Weight of a link without linked neighbours, where a neighbour weighs its score."""
-
-MIN_AGREEMENT = 1e-3
-"""Least agreement of a word: a few words without a partner do not decide alone."""
+POWERS = 0.5, 4.0  # limits of the power that rows are raised to: a pair of a few words does not justify more
+ALONE = 0.1  # weight of a link without linked neighbours, where a neighbour weighs its score
+MIN_AGREEMENT = 1e-3  # least agreement of a word: a few words without a partner do not decide alone
 
 
 def sharpen(scores: Tensor, null: Null, sharpness: float = SHARPNESS) -> Tensor:
@@ -383,8 +377,7 @@ def links_above(scores: Tensor, threshold: float) -> list[LinkScores]:
     return split_links(pairs, sources, targets, above, len(scores))
 
 
-LinkResult = tuple[LinkScores, Agreement | None]
-"""Links of a pair, and its agreement if they are soft."""
+LinkResult = tuple[LinkScores, Agreement | None]  # links of a pair, and its agreement if they are soft
 
 Scorer = Callable[[Tensor, "Tensor | None", Sequence[Pieces]], Tensor]
 """Returns scores as `soft_scores` does, for pairs of (I, J) words: `align.models.link_scorer` has one."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BUFFER = 2000
-"""Pairs to read ahead, to sort them by length."""
+BUFFER = 2000  # pairs to read ahead, to sort them by length
 
 BUFFER_BYTES = 1 << 28
 """Limit of the bytes to read ahead, except for a single pair: a small compressed file may hold very long lines."""
@@ -31,14 +30,12 @@ BUFFER_BYTES = 1 << 28
 BATCH_TOKENS = 1000
 """Pieces in a batch, padding included: few enough that intermediate results stay in a processor's cache."""
 
-GPU_BATCH_TOKENS = 16_000
-"""The same on a GPU; not measured."""
+GPU_BATCH_TOKENS = 16_000  # the same on a GPU; not measured
 
 SPREAD = 1.2
 """Ratio of the longest to the shortest pair of a batch: attention to padding grows with the square of the length."""
 
-SLICE_WORDS = 8000
-"""Words of both sides in a slice of a buffer, which one process aligns at a time."""
+SLICE_WORDS = 8000  # words of both sides in a slice of a buffer, which one process aligns at a time
 
 SHARED_BUFFER = 500
 """Smallest buffer that is shared among processes; smaller buffers are for answers line by line."""
@@ -56,11 +53,9 @@ OnChoice = Callable[[tuple[Choice, ...]], None]
 OnBatch = Callable[[int], None]
 """Receives the number of pairs that have passed through a model: a batch at a time, before their results come out."""
 
-NumberedBatch = tuple[list[int], list[Pieces]]
-"""Numbers of pairs in the buffer, and their pieces."""
+NumberedBatch = tuple[list[int], list[Pieces]]  # numbers of pairs in the buffer, and their pieces
 
-BLANK = '‹too_long="blank"›'
-"""The argument that leaves lines that are too long without links."""
+BLANK = '‹too_long="blank"›'  # the argument that leaves lines that are too long without links
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +253,7 @@ class Pool:
 
 
 OpenPool = Callable[[Mapping[str, Task], OnBatch | None], Pool]
-
-Buffer = tuple[Sequence[Pair], tuple[Any, ...]]
-"""Pairs, and further arguments of a task."""
+Buffer = tuple[Sequence[Pair], tuple[Any, ...]]  # pairs, and further arguments of a task
 
 
 def in_order(

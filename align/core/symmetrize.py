@@ -93,17 +93,10 @@ METHODS: dict[str, Callable[[Links, Links], Links]] = {
 """`grow-diag` adds neighbours to the intersection; `final` then adds each link with a free word, `final-and` only those
 with two free words."""
 
-DEFAULT_METHOD = "grow-diag-final-and"
-"""The method for links without scores."""
-
-SOFT = "soft"
-"""Not a heuristic on links: `align.core.scores` combines the scores of two models."""
-
-DIRECTIONS = ("forward", "reverse")
-"""Not heuristics: they keep the links of one direction."""
-
-MEAN = "mean"
-"""The mean of scores, among the methods that combine files of links."""
+DEFAULT_METHOD = "grow-diag-final-and"  # the method for links without scores
+SOFT = "soft"  # not a heuristic on links: `align.core.scores` combines the scores of two models
+DIRECTIONS = ("forward", "reverse")  # not heuristics: they keep the links of one direction
+MEAN = "mean"  # the mean of scores, among the methods that combine files of links
 
 
 def mean_links(

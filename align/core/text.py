@@ -14,8 +14,7 @@ from align.core.types import Pair, Span
 _JOINED = "\u0600-\u18af\u1a00-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefe\U00011000-\U00011fff"
 """Scripts whose spelling has zero-width characters: Arabic to Mongolian, and those of South and South-East Asia."""
 
-_EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
-"""Emoji, which zero-width joiners combine."""
+_EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"  # emoji, which zero-width joiners combine
 
 _INVISIBLE = re.compile(
     "[\xad\u034f\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
@@ -150,8 +149,7 @@ def words_of(sentence: str | Sequence[str], name: str) -> tuple[str, ...]:
     return tuple(sentence)
 
 
-WordOf = tuple[int | None, ...]
-"""The word of each id, from 0; None for special pieces."""
+WordOf = tuple[int | None, ...]  # the word of each id, from 0; None for special pieces
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 Links = frozenset[tuple[int, int]]
 """Word alignment of one sentence pair: (source word, target word), both counted from 0."""
 
-LinkScores = Mapping[tuple[int, int], float]
-"""Links of a pair, (source word, target word), with their scores."""
+LinkScores = Mapping[tuple[int, int], float]  # links of a pair, (source word, target word), with their scores
 
 Agreement = tuple[float, float]
 """How well directions agree on partners of target and of source words, from 0 to 1: `align.core.scores.agreements`."""
 
-Span = tuple[int, int]
-"""First character (or word) of a range, from 0, and the one after its last."""
+Span = tuple[int, int]  # first character (or word) of a range, from 0, and the one after its last
 
 Score = Literal["norm", "weight"]
 Position = Literal["input", "output"]
@@ -34,8 +32,7 @@ Part = Literal["encoder", "decoder", "cross"]
 """Attention of a Transformer: self-attention of the encoder and the decoder, and encoder-decoder attention."""
 PARTS: tuple[Part, ...] = get_args(Part)
 
-Head = int | Literal["all"]
-"""A head of a layer, from 1, or all heads together."""
+Head = int | Literal["all"]  # a head of a layer, from 1, or all heads together
 
 
 class TextWarning(UserWarning):
@@ -302,11 +299,8 @@ these spaces; single characters; pieces of the model; or words that ICU finds.""
 PositionChoice = Literal["input", "output", "both", "auto"]
 Null = Literal["eos", "mask", "none"]
 
-THRESHOLD = 0.5
-"""Words are linked if their score exceeds this value, which was chosen on German–English gold."""
-
-FLOOR = 0.01
-"""Soft scores up to this are skipped in whole texts: they are many, and change next to nothing."""
+THRESHOLD = 0.5  # words are linked if their score exceeds this value, which was chosen on German–English gold
+FLOOR = 0.01  # soft scores up to this are skipped in whole texts: they are many, and change next to nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,7 @@ def _read_giza(lines: Sequence[str], name: str) -> LinkFile:
     return LinkFile(name, "giza", [gold for gold, _ in ordered], [line for _, line in ordered])
 
 
-BASES = {"naacl": 1, "giza": 1, "jsonl": 0}
-"""Index base of formats that fix it."""
+BASES = {"naacl": 1, "giza": 1, "jsonl": 0}  # index base of formats that fix it
 
 BY_LINE: dict[str, Callable[[str, Scores | None], Gold]] = {
     "pharaoh": lambda line, scores: make_gold(parse_pharaoh(line, scores)),

@@ -16,11 +16,8 @@ from align.core.text import split_words
 from align.core.types import Gold, Links, Pair
 
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})(?::([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
-
 _SURE_OR_POSSIBLE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?:[-:/]([SP])|\[([SP])\])")
-
 _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SPsp]))?(?: ([0-9.]+(?:[eE][-+]?[0-9]+)?))?")
-
 _A3_COMMENT = re.compile(r"# Sentence pair \(([0-9]{1,9})\) source length ([0-9]{1,9}) target length ([0-9]{1,9}) ")
 
 HIGHEST = 999_999_999
@@ -68,8 +65,7 @@ OTHER_READINGS: dict[str, Callable[[Links], Links]] = {
 """Conversions of a file's links that was read with the wrong order of sides or the wrong base."""
 
 
-Scores = dict[tuple[int, int], float | None]
-"""The score of each link, None if it has none."""
+Scores = dict[tuple[int, int], float | None]  # the score of each link, None if it has none
 
 MAX_SCORE = 1e9
 

@@ -24,9 +24,7 @@ Counts = NDArray[np.int64]
 Test = Literal["bootstrap", "permutation"]
 
 SAMPLES, SEED, CONFIDENCE = 1000, 12345, 0.95
-
-_BATCH = 1 << 21
-"""Sentence numbers drawn at a time: an eighth of a gigabyte with their counts."""
+_BATCH = 1 << 21  # sentence numbers drawn at a time: an eighth of a gigabyte with their counts
 
 
 def count(links: Links, gold: Gold) -> tuple[int, int, int, int]:

@@ -13,8 +13,7 @@ from align.evaluation.link_files import LinkFile
 from align.evaluation.link_formats import OTHER_READINGS
 from align.evaluation.metrics import METRICS, SAMPLES, SEED, Counts, Estimate, Test, aer, compare, count_all, estimate
 
-MIN_GAIN = 0.05
-"""Difference in AER, as a share of 1, from which another reading of a file causes a warning."""
+MIN_GAIN = 0.05  # difference in AER, as a share of 1, from which another reading of a file causes a warning
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from align.evaluation.metrics import Counts, aer
 SCORES: tuple[Score, ...] = tuple(dict.fromkeys(("weight", *get_args(Score))))  # weight before norm, new ones last
 POSITIONS: tuple[Position, ...] = get_args(Position)
 
-Words = NDArray[np.int64]
-"""The source word of each target word in every setting, -1 for none `[2, 2, C, J]`."""
+Words = NDArray[np.int64]  # the source word of each target word in every setting, -1 for none `[2, 2, C, J]`
 
 Norms = NDArray[np.float64]
 """The sum of the norms over all target and source pieces, including `</s>` `[2, C]`, by position and cell."""

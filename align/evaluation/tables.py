@@ -10,11 +10,8 @@ from wcwidth import wcswidth, wrap
 from align.core.errors import printable
 from align.core.formats import to_json
 
-WIDTH = 80
-"""Columns of a terminal, which tables for people fit unless all their columns are requested."""
-
+WIDTH = 80  # columns of a terminal, which tables for people fit unless all their columns are requested
 GAP = 2
-
 MIN_WIDTH = 12
 
 
@@ -64,9 +61,7 @@ LATEX_SIGNS: dict[str, str | int | None] = {
 }
 
 
-TO = {"text": "–", "tsv": " to ", "latex": "--"}
-"""Between the ends of an interval, by format."""
-
+TO = {"text": "–", "tsv": " to ", "latex": "--"}  # between the ends of an interval, by format
 BEST = {"text": "*{}", "tsv": "{}", "latex": r"\textbf{{{}}}"}
 
 FORMATS = ("text", "json", "tsv", "latex")

@@ -14,8 +14,7 @@ from align.core.types import Pair
 from align.io.compression import DAMAGED
 from align.io.reader import Input, Text, differ, name_shown, open_lines, regular_file
 
-FIRST_LINES = 10_000
-"""Lines to read; later ones are checked as they are aligned."""
+FIRST_LINES = 10_000  # lines to read; later ones are checked as they are aligned
 
 COUNTED_BYTES = 1 << 29
 """Bytes of a file in which lines are counted, after decompression; larger files are not compared."""

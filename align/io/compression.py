@@ -21,11 +21,8 @@ def import_zstd() -> Any:
     return zstd
 
 
-BLOCK = 1 << 16
-"""Bytes of a compressed file that are read at a time."""
-
-DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
-"""Errors of damaged compressed data."""
+BLOCK = 1 << 16  # bytes of a compressed file that are read at a time
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)  # errors of damaged compressed data
 
 
 class _XzStreams(io.RawIOBase):

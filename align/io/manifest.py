@@ -11,11 +11,8 @@ from typing import Any
 
 from align.core.errors import DataError, printable, shorten
 
-BLOCK = 1 << 20
-"""Bytes that are hashed at a time."""
-
-MAX_NAMED = 8
-"""Differences between two runs that a message names."""
+BLOCK = 1 << 20  # bytes that are hashed at a time
+MAX_NAMED = 8  # differences between two runs that a message names
 
 
 def digest_of(file: str | Path | Any, digest: Any = None) -> str:

@@ -99,8 +99,7 @@ def end_with_parent() -> None:
     watch()
 
 
-unfinished: set[str] = set()
-"""Files to remove when a run ends at once."""
+unfinished: set[str] = set()  # files to remove when a run ends at once
 
 
 def leave(number: int, frame: FrameType | None) -> None:

@@ -21,9 +21,7 @@ from align.io.manifest import differences, dump_json, load_json
 from align.io.output import PARTS, RECORD, beside, locked, open_output, replace_file
 from align.io.signature import read_choice
 
-BUFFERS = 5
-"""Buffers in a shard."""
-
+BUFFERS = 5  # buffers in a shard
 RUN = "run.json"
 
 

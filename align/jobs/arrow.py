@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 LinksAs = Literal["structs", "pharaoh"]
 
-RESULTS = ("links", "agreement", "status")
-"""Columns of the result."""
+RESULTS = ("links", "agreement", "status")  # columns of the result
 
 TEXT = ("string", "large_string", "string_view", "null")
 """Types of columns that are read, and of the values of dictionary columns; all values of `null` are null."""

@@ -220,8 +220,7 @@ def read_parquet(stream: Any, rows: Rows) -> Iterator[Pair]:
     return pairs()
 
 
-GROUP = 10_000
-"""Rows per row group of Parquet."""
+GROUP = 10_000  # rows per row group of Parquet
 
 Result: TypeAlias = tuple[Alignment, Any]
 """The alignment of a row, and its id: its number, from 1, or the value of its id column, in Parquet an array of one."""
@@ -265,8 +264,7 @@ def write_parquet(
             writer.write_batch(pa.RecordBatch.from_arrays([*columns, *batch.columns], schema=schema))
 
 
-Read: TypeAlias = Callable[[Any, Rows], Iterator[Pair]]
-"""Reads the rows of an open file as pairs."""
+Read: TypeAlias = Callable[[Any, Rows], Iterator[Pair]]  # reads the rows of an open file as pairs
 
 FORMATS: dict[str, tuple[Read, Write]] = {
     ".parquet": (read_parquet, write_parquet),

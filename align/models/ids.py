@@ -11,17 +11,13 @@ from align.core.errors import PairError
 from align.core.text import IdPair, WordOf
 from align.core.types import Pieces
 
-BEGINNINGS = ("\u2581", "\u0120")
-"""Marks of a word's first piece, in sentencepiece and in byte-level BPE."""
-
-ENDING = "</w>"
-"""Mark of a word's last piece in FSMT's vocabularies."""
+BEGINNINGS = ("\u2581", "\u0120")  # marks of a word's first piece, in sentencepiece and in byte-level BPE
+ENDING = "</w>"  # mark of a word's last piece in FSMT's vocabularies
 
 TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
 """Matches a word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""
 
-CONTINUED = "@@"
-"""Mark of all but a word's last piece in subword-nmt."""
+CONTINUED = "@@"  # mark of all but a word's last piece in subword-nmt
 
 
 def pieces_of(

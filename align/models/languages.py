@@ -63,8 +63,7 @@ def find_language(code: str, codes: Iterable[str]) -> str | None:
     return matches[0] if len(matches) == 1 else None
 
 
-LANGUAGE_CODE = re.compile(r"(?!\.+$)[\w.-]{1,100}")
-"""A language code, which becomes part of file names."""
+LANGUAGE_CODE = re.compile(r"(?!\.+$)[\w.-]{1,100}")  # a language code, which becomes part of file names
 
 
 def check_language(code: object, file: str = "") -> str:

@@ -23,17 +23,10 @@ from align.core.types import Pieces, Settings
 from align.models.folder import GENERAL_SCORER
 from align.models.recorder import file_digest
 
-FORMAT = "extract-align scorer 2"
-"""Value of `format` in the file's metadata."""
-
-CHANNELS = 4
-"""Of the input: soft score, logarithms of both directions' shares, distance from the diagonal."""
-
-WIDTH = 32
-"""Channels of the network."""
-
-LARGEST = 1 << 20
-"""Bytes of a file, at most."""
+FORMAT = "extract-align scorer 2"  # value of `format` in the file's metadata
+CHANNELS = 4  # of the input: soft score, logarithms of both directions' shares, distance from the diagonal
+WIDTH = 32  # channels of the network
+LARGEST = 1 << 20  # bytes of a file, at most
 
 CELLS = 1 << 10
 """Pairs of words that are convolved together: few enough that nine times their channels stay in a processor's cache."""

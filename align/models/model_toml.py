@@ -88,14 +88,12 @@ class ModelOptions:
             raise ModelError(f"{len(self.subword_files)} subword files", hint=hint)
 
 
-Cells = dict[tuple[Score, Position], Cell]
-"""Layer and head by score and position."""
+Cells = dict[tuple[Score, Position], Cell]  # layer and head by score and position
 
 Calibrations = dict[str, Cells]
 """The cells of each pair of languages (`deu_Latn to eng_Latn`), or "" for all of them."""
 
-BETWEEN = " to "
-"""Parts the languages of a pair; no code has a space."""
+BETWEEN = " to "  # parts the languages of a pair; no code has a space
 
 
 def read_model_toml(path: Path) -> tuple[ModelOptions, Calibrations]:

@@ -28,8 +28,7 @@ from align.core.text import normalize
 Tokenize = Callable[[str, bool, str], list[str]]
 """Tokenises a word, given whether it is the first one and a stand-in for the next word ("": none)."""
 
-_familiar = re.compile("[!-ɏ‐-‧‰-⁞€]*").fullmatch
-"""Matches words of Latin letters and common punctuation."""
+_familiar = re.compile("[!-ɏ‐-‧‰-⁞€]*").fullmatch  # matches words of Latin letters and common punctuation
 
 _FAMILIAR_LETTERS = "0-9A-Za-zªµºÀ-ÖØ-öø-ɏ"
 """The letters and digits among these according to Moses, so that its rules need not be loaded."""
@@ -106,8 +105,7 @@ CACHED_WORDS = 1 << 16
 LASTING = 3 * CACHED_WORDS // 4
 """Words that stay when the cache is full: the first ones of running text are the most frequent."""
 
-LONGEST_BPE = 5_000
-"""Characters of a word that are merged together: the time grows with their square."""
+LONGEST_BPE = 5_000  # characters of a word that are merged together: the time grows with their square
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ def is_punctuation(text: str) -> bool:
 _JOINED = frozenset("\u200c\u200d\ufe0e\ufe0f") | {chr(code) for code in range(0x1F3FB, 0x1F400)}
 """Joiners, variation selectors and skin tones, which belong to the character before them."""
 
-_REGIONAL = range(0x1F1E6, 0x1F200)
-"""Letters of which two are a flag."""
+_REGIONAL = range(0x1F1E6, 0x1F200)  # letters of which two are a flag
 
 
 def is_letter_or_mark(text: str) -> bool:

@@ -33,8 +33,7 @@ mark of a word's beginning is a known piece.
 """
 
 MARKS = frozenset(".,:;!?")
-MIN_MARKS = 50
-"""Below this number of punctuation marks at the ends of words their pieces are not reliable."""
+MIN_MARKS = 50  # below this number of punctuation marks at the ends of words their pieces are not reliable
 
 SAVED_PER_MARK = 0.2
 """More additional pieces per attached mark than this cause a warning.
@@ -43,8 +42,7 @@ For BPE of 2,000 to 20,000 merges, learned from 20,000 pairs of German and Engli
 training text was Moses' tokens, and -0.67 to -0.36 if it was plain text; for the bundled models they are 0.
 """
 
-MIN_PIECES = 100
-"""Below this number of pieces shares are not reliable."""
+MIN_PIECES = 100  # below this number of pieces shares are not reliable
 
 SURE_CONSISTENCY, SURE_QUALITY = 2.0, 0.25
 """Lexical consistency above which unrelated sentences are not compared, and the same times agreement for encoders."""
@@ -57,11 +55,8 @@ RELATED = 2.0
 (eval/results/bundled.doubts.tsv).
 """
 
-LANGUAGE_PAIRS = 100
-"""Number of pairs that are checked, from the beginning of a text."""
-
-MAX_CHARACTERS = 1_000
-"""Length at which a line is cut."""
+LANGUAGE_PAIRS = 100  # number of pairs that are checked, from the beginning of a text
+MAX_CHARACTERS = 1_000  # length at which a line is cut
 
 MIN_SHARE = 0.6
 """Share of the letters that tell the language, in lines which the other language explains better."""

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from align.core.aligner import Aligner
 
 
-NO_SOURCE = "\u2047"
-"""Stands for an unknown word whose source is unknown too, as in sentencepiece."""
+NO_SOURCE = "\u2047"  # stands for an unknown word whose source is unknown too, as in sentencepiece
 
 _NOT_IN_A_WORD = re.compile(r"\|{3,}|[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 """Text that would end a side of `source ||| target`, or a line."""
@@ -138,8 +137,7 @@ class CopyingPair(Pair):
 Sentence = Pair | str | Sequence[str]
 """A string whose words are between spaces, a list of words, or a pair, of which the source and the number are used."""
 
-SEARCH_WORDS = 2000
-"""Words in a slice of sentences to translate, which takes far longer than to align."""
+SEARCH_WORDS = 2000  # words in a slice of sentences to translate, which takes far longer than to align
 
 
 def translate(

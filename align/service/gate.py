@@ -27,15 +27,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from align.core.errors import printable, shorten
 
-BODY_BYTES = 1 << 20
-"""Maximum number of bytes in the body of a request."""
-
-OPEN = ("/health", "/docs")
-"""Paths that need no token, for process monitors and readers."""
-
-CLIENT_LEFT = 499
-"""Status code counted for a request whose client disconnected; it is never sent."""
-
+BODY_BYTES = 1 << 20  # maximum number of bytes in the body of a request
+OPEN = ("/health", "/docs")  # paths that need no token, for process monitors and readers
+CLIENT_LEFT = 499  # status code counted for a request whose client disconnected; it is never sent
 HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 _log = logging.getLogger("align")

@@ -13,8 +13,7 @@ from align.core.errors import shorten
 
 Pair = TypeVar("Pair")
 
-MAX_CHARACTERS = 5000
-"""Maximum number of characters in a sentence, with its tags."""
+MAX_CHARACTERS = 5000  # maximum number of characters in a sentence, with its tags
 
 Status = Literal["ok", "blank", "too long", "failed", "bad pair", "bad tags"]
 """Result of a pair: aligned; without links, as a side has no words or the pair is too long; or an error."""

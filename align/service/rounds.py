@@ -13,17 +13,13 @@ from align.io.session import Session
 from align.models.engine.search import on_step
 from align.service.gate import Metrics
 
-ROUND_PAIRS = 64
-"""Maximum number of pairs in a batch of the model."""
+ROUND_PAIRS = 64  # maximum number of pairs in a batch of the model
 
 ROUND_CHARACTERS = 32_000
 """Characters that fill a batch, too: otherwise long lines would delay short ones for seconds."""
 
-TRANSLATED_CHARACTERS = 800
-"""The same for sentences to translate, which takes far longer."""
-
-ROUND_WAIT = 0.002
-"""Seconds that the first pair of a batch waits for others."""
+TRANSLATED_CHARACTERS = 800  # the same for sentences to translate, which takes far longer
+ROUND_WAIT = 0.002  # seconds that the first pair of a batch waits for others
 
 TURN = 16
 """Pairs of a request before the next request's turn: small requests finish at once, and large ones block none."""

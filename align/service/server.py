@@ -16,11 +16,8 @@ from align.core.errors import DataError
 MAX_CONNECTIONS = 1000
 """Maximum number of open connections, below the number of files that a process may usually have."""
 
-MAX_HEAD_BYTES = 16_384
-"""Maximum number of bytes in an unfinished head of a request."""
-
-TIMEOUT = 30
-"""Seconds until an idle connection is closed, and at shutdown until running requests are dropped."""
+MAX_HEAD_BYTES = 16_384  # maximum number of bytes in an unfinished head of a request
+TIMEOUT = 30  # seconds until an idle connection is closed, and at shutdown until running requests are dropped
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -30,8 +30,7 @@ from typing import Any
 
 from align.core.errors import shorten
 
-MAX_EVALUATED = 100_000
-"""Maximum characters of an evaluated setting."""
+MAX_EVALUATED = 100_000  # maximum characters of an evaluated setting
 
 REQUIREMENTS = (
     "pip install 'hydra-core>=1.3,<1.4' 'omegaconf>=2.3,<2.4' 'bitarray>=2.9' 'regex>=2024.4.16' 'sacrebleu>=2.4' "

@@ -12,8 +12,7 @@ from pathlib import Path
 from align.core.errors import shorten
 from align.io.process import END_WITH_PARENT, module
 
-FULL = 1 << 20
-"""Free bytes below which a disk counts as full."""
+FULL = 1 << 20  # free bytes below which a disk counts as full
 
 
 class TrainingError(ValueError):

@@ -139,10 +139,7 @@ class Start:
 
 
 DEFAULT_RECIPE = "small"
-
-MOST = 2**31
-"""Exclusive upper limit of all numbers in a recipe."""
-
+MOST = 2**31  # exclusive upper limit of all numbers in a recipe
 SELECTIONS = ("best", "last", "average")
 
 

@@ -26,17 +26,10 @@ from align.training.recipe import SCHEDULE, Recipe, Start, read_count
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PROGRESS = re.compile(r"\| progress \| (\{.*\})$")
 
-GPU_SPEED = 20
-"""Speed of a GPU, where that of two CPU cores is 1; the least that was measured."""
-
-MAX_SPEED = 4
-"""Speed of many CPU cores, which a small model does not use."""
-
-HALVINGS = 6
-"""How often the length of a recipe may be halved."""
-
-NEVER = 2**30
-"""An interval in epochs, of which a short text has many, that no training reaches."""
+GPU_SPEED = 20  # speed of a GPU, where that of two CPU cores is 1; the least that was measured
+MAX_SPEED = 4  # speed of many CPU cores, which a small model does not use
+HALVINGS = 6  # how often the length of a recipe may be halved
+NEVER = 2**30  # an interval in epochs, of which a short text has many, that no training reaches
 
 
 @dataclass(frozen=True)

@@ -20,26 +20,13 @@ from align.core.stream import BATCH_TOKENS, BUFFER, chunks, cut
 from align.core.types import Pair
 from align.models.link_scorer import Cells, Network, cells_of
 
-BATCH = 32
-"""Pairs of an update."""
-
-RATE = 0.002
-"""Highest learning rate."""
-
-WARM_UP = 100
-"""Updates after which it is reached."""
-
-FALLING = 0.7
-"""Share of the updates, the last ones, in which it falls to 0."""
-
-LONGEST = 60
-"""Words of either side of a pair that is trained on."""
-
-EVERY = 20
-"""One in this number of pairs gets a run of one word."""
-
-RUNS = (2, 8)
-"""Fewest and most words of a run."""
+BATCH = 32  # pairs of an update
+RATE = 0.002  # highest learning rate
+WARM_UP = 100  # updates after which it is reached
+FALLING = 0.7  # share of the updates, the last ones, in which it falls to 0
+LONGEST = 60  # words of either side of a pair that is trained on
+EVERY = 20  # one in this number of pairs gets a run of one word
+RUNS = (2, 8)  # fewest and most words of a run
 
 NO_LINK = 0.1
 """Labels up to this are of words that are not linked, and those of linked ones have more than the rest of 1."""

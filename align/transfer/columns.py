@@ -27,7 +27,6 @@ _PLACES = {"LEMMA": 2, "UPOS": 3, "XPOS": 4, "FEATS": 5, "DEPREL": 7}
 """Columns of CoNLL-U that have a label of each word; the others have the word, or numbers of words."""
 
 _OF_SPANS = ("bio", ENTITY)  # columns whose labels are of spans, as in `B-PER I-PER O`, not one for each word
-
 NONE = "_"  # a word without a label, where each word has its own
 
 _COMMENT = re.compile(r"#[ ]*(?:id\b|\w+[ ]*=)[^\t]*$")

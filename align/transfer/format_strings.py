@@ -40,8 +40,7 @@ _BRACE_FIELD = re.compile(
 _ANY = ""
 """Type of an argument of Python's that is shown in no characters, as with `%.0s`, and may be of any type."""
 
-_SPACE_FLAG = re.compile(r"%[-+#0']* ")
-"""Begin of a directive with a space, which is as often a percent sign."""
+_SPACE_FLAG = re.compile(r"%[-+#0']* ")  # begin of a directive with a space, which is as often a percent sign
 
 _NPLURALS = re.compile(r"nplurals=\s*([0-9]{1,2})(?![0-9])")
 _PLURAL = re.compile(r"(?<!n)plural=([^;\n]*)")

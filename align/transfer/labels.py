@@ -10,8 +10,7 @@ from align.transfer.windows import Scores, Window, place_apart
 
 OUT = "O"
 
-Span = tuple[str, Window]
-"""A label and its words: the first one, and the one after the last."""
+Span = tuple[str, Window]  # a label and its words: the first one, and the one after the last
 
 
 def layers(spans: Sequence[Window]) -> list[list[int]]:

@@ -219,7 +219,6 @@ LONGEST_CONTENT = 1000
 """Characters of content that is looked for in the target as it is: occurrences may overlap."""
 
 CONTRARY = 0.5  # scores from which links speak against content that stands in the target as it is
-
 NEIGHBOUR = 8.0  # weight of the score between the words on the left of a placeholder and of its place
 PUNCTUATION = 1.0  # bonus of a place between two words for a point if similar punctuation ends on both sides
 MAX_QUOTED = 250_000  # quoted placeholders times empty quotes of a sentence up to which the latter are filled

@@ -597,8 +597,7 @@ MAX_CELLS = 10_000_000
 NEAR = 200
 """Characters of a word that are read next to a tag: a line without spaces is one word, and may have many tags."""
 
-INSIDE, UNMATCHED = "inside a word", "without its other half"
-"""Remarks on a tag before it is placed."""
+INSIDE, UNMATCHED = "inside a word", "without its other half"  # remarks on a tag before it is placed
 
 
 @dataclass(slots=True)

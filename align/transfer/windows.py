@@ -23,7 +23,6 @@ Window = tuple[int, int]  # range of words in a sentence: the first word, and th
 EQUAL = 0.5  # score of a word of a block that both sides have equally often
 FILLED, ENDED, CLOSED = 0.2, 0.7, 0.2  # gains of a block: for a word, for an end at a stop; loss before a closing mark
 PROPORTION = 0.01  # weight of the distance between the end of a block and its share of the text
-
 _NEVER = 1e9  # cost of a word that a window contains only if it must
 FREE = -1  # span number of a target word that is in no window
 

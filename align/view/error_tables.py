@@ -14,9 +14,7 @@ from align.evaluation.report import Report
 from align.evaluation.tables import Column, Table, Value, interval, mark_best, percent
 from align.view.grid import ERROR_SIGNS, error_grid
 
-DIGITS = 2
-"""Digits after the point of percentages."""
-
+DIGITS = 2  # digits after the point of percentages
 HEADS = {"aer": "AER", "precision": "P", "recall": "R", "f1": "F1"}
 COUNTS = [
     Column("links", "links", wide=True),

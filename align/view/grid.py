@@ -17,9 +17,7 @@ from align.core.types import Alignment, Gold, Links, Pair
 
 SHADES = " ░▒▓█"
 MAX_LETTERS = 14
-
-MAX_CELLS = 1_000_000
-"""Maximum number of cells: larger grids are unreadable, and a file may hold any number."""
+MAX_CELLS = 1_000_000  # maximum number of cells: larger grids are unreadable, and a file may hold any number
 
 
 def grid(alignment: Alignment, width: int | None = None) -> str:

@@ -53,8 +53,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 type within them.
 """
 
-KINDS = (*DEFAULTS, "gemma3")
-"""Values of `model_type` that are read."""
+KINDS = (*DEFAULTS, "gemma3")  # values of `model_type` that are read
 
 UNUSED = (
     r"lm_head\.weight",

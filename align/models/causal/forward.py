@@ -20,11 +20,8 @@ from align.models.engine.linear import Linear
 Angles = tuple[Tensor, Tensor]
 """Cosine and sine of the angle of each row and each pair of numbers `[N, 1, d/2]`."""
 
-Keys = tuple[Tensor, Tensor]
-"""Keys and values of a layer `[B, G, S, d]`."""
-
-Cache = list[Keys]
-"""Those of each layer; empty before the first piece."""
+Keys = tuple[Tensor, Tensor]  # keys and values of a layer `[B, G, S, d]`
+Cache = list[Keys]  # those of each layer; empty before the first piece
 
 
 def turn(x: Tensor, angles: Angles) -> Tensor:

@@ -35,8 +35,7 @@ from align.models.preprocess import TextRules
 from align.models.recorder import FolderRecorder, file_digest, fingerprint
 from align.models.settings import Config, read_config, tokenizer_config, unlearned_positions
 
-USUAL_POSITIONS = 4096
-"""Limit of pieces of prompt and translation where config.json has none."""
+USUAL_POSITIONS = 4096  # limit of pieces of prompt and translation where config.json has none
 
 
 def load_causal(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> CausalRecorder:

@@ -14,12 +14,9 @@ from torch import Tensor
 from align.core.errors import ModelError, one_line, shorten
 from align.models.settings import read_file
 
-VERSIONS = (2, 3, 4, 5, 6)
-"""Versions of the file that are read; aliases came with 3, types of numbers with 4."""
-
+VERSIONS = (2, 3, 4, 5, 6)  # versions of the file that are read; aliases came with 3, types of numbers with 4
 _TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
-_OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}
-"""Types by their bytes, before version 4."""
+_OLD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.float32}  # types by their bytes, before version 4
 
 
 def read_variables(path: Path) -> tuple[str, dict[str, Tensor]]:

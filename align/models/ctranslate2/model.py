@@ -39,11 +39,8 @@ _IGNORED = frozenset((
     *("multi_query", "multi_query_attention"),  # which version 4.3 says of all decoders: the shape of the weights tells
     *("scale_embeddings", "start_from_zero_embedding", "alibi_use_positive_positions", "scale_alibi"),
 ))  # fmt: skip
-_OFF = frozenset(("alibi", "with_relative_position"))
-"""Settings that must be off."""
-
-_EPSILON = 1e-5
-"""Of layer norms, where config.json has none."""
+_OFF = frozenset(("alibi", "with_relative_position"))  # settings that must be off
+_EPSILON = 1e-5  # of layer norms, where config.json has none
 
 
 def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> ModelRecorder:

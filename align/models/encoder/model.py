@@ -61,8 +61,7 @@ UNUSED = (r"embeddings\.position_ids", r"(?!embeddings\.|encoder\.(layers|embed|
 AFTER_PAD = ("camembert", "roberta", "xlm-roberta")
 """Kinds whose first position is the one after the id of padding."""
 
-KINDS = ("bert", "distilbert", *AFTER_PAD)
-"""Encoders that are read, by the `model_type` of config.json."""
+KINDS = ("bert", "distilbert", *AFTER_PAD)  # encoders that are read, by the `model_type` of config.json
 
 
 def load_encoder(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float32") -> EncoderRecorder:

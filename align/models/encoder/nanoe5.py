@@ -20,9 +20,7 @@ from torch import Tensor
 from align.core.errors import ModelError, one_line, shorten
 from align.models.settings import read_file
 
-BLOCK = 32
-"""Weights of four bits that share a scale, in 18 bytes."""
-
+BLOCK = 32  # weights of four bits that share a scale, in 18 bytes
 MAGIC = b"E5S1\1\0\0\0"
 
 HEAD = "<7if6iQ"

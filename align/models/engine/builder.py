@@ -33,8 +33,7 @@ from align.models.engine.weights import Weights
 CELL = "ssru"
 """Part of the names of a decoder layer's weights, if it has a recurrent unit in the place of self-attention."""
 
-KEPT = "kept_heads"
-"""Name of a weight that lists the remaining heads of an attention, if some were pruned."""
+KEPT = "kept_heads"  # name of a weight that lists the remaining heads of an attention, if some were pruned
 
 Positions = Literal["learned", "sinusoids", "beyond", "none"]
 """Kinds of position embeddings; see `align.models.engine.forward.Sinusoids`."""

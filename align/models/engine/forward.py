@@ -168,11 +168,8 @@ class Sinusoids:
         return functional.pad(table, (0, self._size % 2)).to(self._device)
 
 
-TABLED = 8_000_000
-"""Largest number of values in a table of the first layer's queries, keys and values: 32 MB."""
-
-FIRST_POSITIONS = 128
-"""Positions whose part of these is computed once."""
+TABLED = 8_000_000  # largest number of values in a table of the first layer's queries, keys and values: 32 MB
+FIRST_POSITIONS = 128  # positions whose part of these is computed once
 
 State = tuple[Tensor, ...]
 """What a decoder layer keeps of the pieces so far; the first dimension of each tensor is that of the rows."""

@@ -39,14 +39,9 @@ _FUSED: dict[Activation, tuple[str, str]] = {
 }
 """Operations that oneDNN applies to a product before writing it: name and variant of each activation."""
 
-_ROWS = 1024
-"""Number of rows that weights are laid out for; any other number is multiplied nearly as fast."""
-
-_CONVERTED = 512
-"""Rows of a bfloat16 weight that are converted to float32 at a time, which fit into a cache."""
-
-_MOST = 127
-"""The largest number of eight bits whose negative has eight bits too."""
+_ROWS = 1024  # number of rows that weights are laid out for; any other number is multiplied nearly as fast
+_CONVERTED = 512  # rows of a bfloat16 weight that are converted to float32 at a time, which fit into a cache
+_MOST = 127  # the largest number of eight bits whose negative has eight bits too
 
 
 class Linear(Protocol):

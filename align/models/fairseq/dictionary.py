@@ -13,9 +13,7 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """Symbols that each dictionary begins with, though no file contains them."""
 
 PAD, EOS, UNK = 1, 2, 3
-
-SPECIAL_IDS = {n: SPECIAL[n] for n in (0, PAD, EOS)}
-"""Pieces that belong to no word, by id."""
+SPECIAL_IDS = {n: SPECIAL[n] for n in (0, PAD, EOS)}  # pieces that belong to no word, by id
 
 
 @dataclass(frozen=True)

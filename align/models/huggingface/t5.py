@@ -29,8 +29,7 @@ from align.models.engine.linear import Activation, GatedLinear, Linear, Projecti
 from align.models.engine.weights import Weights
 from align.models.settings import Config
 
-MAX_LAYERS = 512
-"""Maximum number of layers per side."""
+MAX_LAYERS = 512  # maximum number of layers per side
 
 FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
     "relu": ("relu", False),

@@ -17,8 +17,7 @@ from torch import Tensor
 from align.core.errors import ModelError, one_line, shorten
 from align.models.settings import Config, read_file
 
-SETTINGS = "special:model.yml"
-"""Name of the item that holds the settings."""
+SETTINGS = "special:model.yml"  # name of the item that holds the settings
 
 _PLAIN: dict[int, Any] = {0x0402: np.float16, 0x0404: np.float32, 0x0408: np.float64, 0x0101: np.int8}
 """Types of plain numbers in `.bin` files."""

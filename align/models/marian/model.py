@@ -29,10 +29,7 @@ from align.models.recorder import ModelParts, ModelRecorder
 from align.models.settings import Config
 
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
-
-POSITIONS = 1024
-"""Limit of pieces for models whose positions are sines, which have none."""
-
+POSITIONS = 1024  # limit of pieces for models whose positions are sines, which have none
 END, UNKNOWN = "</s>", "<unk>"
 
 LISTS = (".yml", ".yaml", ".json")

@@ -15,8 +15,7 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-BLOCK = 512
-"""Target pieces per block."""
+BLOCK = 512  # target pieces per block
 
 
 class _SmoothedLoss(torch.autograd.Function):

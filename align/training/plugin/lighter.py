@@ -6,8 +6,7 @@ import torch
 from fairseq.modules import FairseqDropout, MultiheadAttention
 from torch import Tensor, nn
 
-STEPS = 2**16
-"""Number of values of a random number for dropout."""
+STEPS = 2**16  # number of values of a random number for dropout
 
 
 class FastDropout(FairseqDropout):

@@ -23,9 +23,7 @@ from align.training.plugin.lighter import lighten
 from align.training.plugin.words import WordAligner
 
 NAME = "translation_align"
-
-EVERY = 1.0
-"""Least number of seconds between two lines of progress."""
+EVERY = 1.0  # least number of seconds between two lines of progress
 
 _progress = logging.getLogger("progress")
 
