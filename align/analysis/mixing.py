@@ -73,11 +73,7 @@ class Sample:
 
 
 class PartMixing:
-    """Measurements in one part of a model, by factor and by category of the pieces that are attended to.
-
-    Attributes:
-        samples: pairs of a and `||f(x)||`, by category, and of ALL.
-    """
+    """Measurements in one part of a model, by factor and by category of the pieces that are attended to."""
 
     def __init__(self, part: Part, shape: tuple[int, int], seed: int = 1) -> None:
         self.part, self.shape = part, shape
@@ -85,6 +81,7 @@ class PartMixing:
         self.totals: dict[str, Doubles] = {}  # sums of the factors over these, by category `[3, L, H]`
         self.squares = np.zeros(len(FACTORS))  # sums of squares over all pairs, layers and heads
         self.lowest, self.highest = np.full(len(FACTORS), np.inf), np.full(len(FACTORS), -np.inf)
+        # pairs of a and ||f(x)||, by category, and of ALL
         self.samples: defaultdict[str, Sample] = defaultdict(lambda: Sample(POINTS, seed))
         self.counts: Counter[str] = Counter()  # how often each piece was attended to
         # for each piece, sums over columns of a, ||f(x)|| and ||a f(x)||, averaged over layers, heads and rows

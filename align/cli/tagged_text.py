@@ -42,19 +42,14 @@ LIKE = "like placeholders, left as text"
 
 
 class TaggedText:
-    """The lines of the input, in order, with their links where these are given; iterators of it are to be closed.
-
-    Attributes:
-        bad: the policy for lines that cannot be read, and those that became blank.
-        page: the whole page that was read, if it is one.
-    """
+    """The lines of the input, in order, with their links where these are given; iterators of it are to be closed."""
 
     def __init__(self, options: Options) -> None:
         self._options, self._tags = options, options.tags
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
-        self.bad = BadLines(options.blank, drop=not options.tags.html_file)
-        self.page = self._read_page() if options.tags.html_file else None
+        self.bad = BadLines(options.blank, drop=not options.tags.html_file)  # for lines that cannot be read
+        self.page = self._read_page() if options.tags.html_file else None  # the whole page, if it is one
         self._column = ""  # of a file in columns
         if options.tags.tags in COLUMNS:
             self._column = options.tags.column if options.tags.tags == "conll" else options.tags.tags
@@ -177,18 +172,13 @@ class TaggedText:
 
 
 class Results:
-    """Writes targets with their tags, and counts what is odd.
-
-    Attributes:
-        count: lines so far.
-        texts: the targets of a page's blocks, which are written together.
-    """
+    """Writes targets with their tags, and counts what is odd."""
 
     def __init__(self, options: Options, files: Sequence[Any], reports: Reports, progress: Progress) -> None:
         (self._out, self._kept), self._options, self._reports, self._progress = files, options, reports, progress
         self._counts: Counter[str] = Counter()
-        self.count = 0
-        self.texts: list[str] = []
+        self.count = 0  # lines so far
+        self.texts: list[str] = []  # the targets of a page's blocks, which are written together
 
     def write(self, item: Line, scores: Links, bad: bool = False) -> None:
         """Write a target with the tags of its source, or the source without its tags."""

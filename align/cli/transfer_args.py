@@ -113,17 +113,12 @@ class TransferArgs:
 
 @dataclass(frozen=True)
 class Options:
-    """What `extract-align transfer` is asked for.
-
-    Attributes:
-        files: one of both sides, or of the source alone, or one of each; "-" is stdin.
-        syntax: what the tags look like; None for labels.
-    """
+    """What `extract-align transfer` is asked for."""
 
     request: Request
     tags: TransferArgs
-    files: tuple[str, ...]
-    syntax: Syntax | None
+    files: tuple[str, ...]  # one of both sides, or of the source alone, or one of each; "-" is stdin
+    syntax: Syntax | None  # what the tags look like; None for labels
     words: str
     output: str | None
     blank: bool

@@ -115,13 +115,9 @@ class Direction:
 
 
 class TextCheck(Protocol):
-    """Compares a text with the text that models were trained on.
+    """Compares a text with the text that models were trained on."""
 
-    Attributes:
-        done: whether `add` will return no warning any more.
-    """
-
-    done: bool
+    done: bool  # whether `add` will return no warning any more
 
     def begin(
         self, direction: Direction, encoded: Sequence[Encoded], choice: Choice | None, terms: SideNames

@@ -18,18 +18,13 @@ MIN_GAIN = 0.05  # difference in AER, as a share of 1, from which another readin
 
 @dataclass(frozen=True)
 class System:
-    """One system's links and scores.
-
-    Attributes:
-        counts: |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`.
-        scores: by metric, with an interval if requested.
-        difference: result of `metrics.compare` with the first; None for the first itself, and without a test.
-    """
+    """One system's links and scores."""
 
     name: str
     links: Sequence[Links] = field(repr=False)
-    counts: Counts = field(repr=False)
-    scores: Mapping[str, Estimate]
+    counts: Counts = field(repr=False)  # |A∩S|, |A∩P|, |A|, |S| of each sentence pair `[N, 4]`
+    scores: Mapping[str, Estimate]  # by metric, with an interval if requested
+    # result of `metrics.compare` with the first; None for the first itself, and without a test
     difference: tuple[float | None, float | None] | None = None
 
 

@@ -329,22 +329,14 @@ def read_sources(
 
 @dataclass(frozen=True)
 class Input:
-    """Files to read as one text.
+    """Files to read as one text."""
 
-    Attributes:
-        files: their names; "-" is stdin.
-        parallel: whether there are two files, one for each side.
-        columns: columns of source and target, or of the source alone, from 1, between TABs; empty for lines that hold
-            nothing else.
-        drop: whether the output has no line for unreadable and blank ones.
-    """
-
-    files: tuple[str, ...]
-    parallel: bool = False
+    files: tuple[str, ...]  # "-" is stdin
+    parallel: bool = False  # whether there are two files, one for each side
     one_side: bool = False
-    columns: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()  # of both sides or the source, from 1, between TABs; empty: whole lines
     blank: bool | None = False
-    drop: bool = False
+    drop: bool = False  # whether the output has no line for unreadable and blank ones
     make: MakePair = make_pair
 
 
@@ -363,17 +355,12 @@ def name_shown(name: str) -> str:
 
 
 class Text(Iterator[Pair]):
-    """The sentence pairs of the input as they are read, numbered through all of its files.
-
-    Attributes:
-        lines: number of pairs read so far.
-        bad: the policy for unreadable lines, and the lines that became blank.
-    """
+    """The sentence pairs of the input as they are read, numbered through all of its files."""
 
     def __init__(self, source: Input) -> None:
         names = list(map(name_shown, source.files))
         self.name = "the input" if len(names) > 1 and not source.parallel else " and ".join(names)
-        self.lines, self.bad = 0, BadLines(source.blank)
+        self.lines, self.bad = 0, BadLines(source.blank)  # pairs read so far, and what becomes of bad lines
         self._input = source
         self._texts = [tuple(source.files)] if source.parallel else [(name,) for name in source.files]
         self._names = [" and ".join(map(name_shown, text)) for text in self._texts]

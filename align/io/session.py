@@ -47,10 +47,6 @@ class Session:
         observer: watches the run.
         choices: those of an earlier run that this one continues.
         counts: those of an earlier run.
-
-    Attributes:
-        choices: layer and head of each direction; empty until they are known.
-        counts: items by what writing them returned.
     """
 
     def __init__(
@@ -66,8 +62,8 @@ class Session:
     ) -> None:
         self.aligner, self.search, self.words = aligner, search, words
         self.align: Align = align or aligner
-        self._observer, self.choices = observer, choices
-        self.counts: Counter[str] = counts or Counter()
+        self._observer, self.choices = observer, choices  # choices: of each direction; empty until known
+        self.counts: Counter[str] = counts or Counter()  # items by what writing them returned
 
     def results(
         self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]

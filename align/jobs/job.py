@@ -47,23 +47,14 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Job:
-    """What to do with each file.
+    """What to do with each file."""
 
-    Attributes:
-        aligner: reads all files at one place, and skips rows that are too long.
-        signature: signature of the aligner.
-        output: the folder of the results, a path or a URI.
-        columns: columns of source, target and id.
-        links: "structs" or "pharaoh", for files that may hold either.
-        blank: whether an unreadable row is listed and left without links; else it stops its file.
-    """
-
-    aligner: Aligner
-    signature: str
-    output: str
-    columns: Columns
-    links: LinksAs = "structs"
-    blank: bool = False
+    aligner: Aligner  # reads all files at one place, and skips rows that are too long
+    signature: str  # of the aligner
+    output: str  # the folder of the results, a path or a URI
+    columns: Columns  # of source, target and id
+    links: LinksAs = "structs"  # "structs" or "pharaoh", for files that may hold either
+    blank: bool = False  # whether an unreadable row is listed and left without links; else it stops its file
 
     @property
     def on_cpu(self) -> bool:

@@ -158,17 +158,12 @@ def format_labelled(sentence: Labelled, column: str) -> str:
 
 
 class LabelledLine(NamedTuple):
-    """A sentence in columns and its translation, used as `align.transfer.lines.TaggedLine`.
-
-    Attributes:
-        column: as in `read_labelled`.
-        least: scores up to this do not give a label to a single word.
-    """
+    """A sentence in columns and its translation, used as `align.transfer.lines.TaggedLine`."""
 
     sentence: Labelled
     pair: Pair
-    column: str
-    least: float
+    column: str  # as in `read_labelled`
+    least: float  # scores up to this do not give a label to a single word
 
     @property
     def plain(self) -> str:

@@ -155,12 +155,6 @@ class Inline:
             translation with its own. Otherwise they are those that a model reads, which has no tags.
         well_formed: whether the translation could be parsed; if not, it is one text.
 
-    Attributes:
-        missing: tags and placeholders that the translation does not contain.
-        extra: tags and placeholders that the translation has and the source does not.
-        plain: the source without tags.
-        source_words, target_words: words of both sides, as a model reads them.
-
     Raises:
         ValueError: a side cannot be parsed, or has too many tags.
     """
@@ -181,17 +175,17 @@ class Inline:
         counts = [sum(token.kind != "text" for token in side) for side in (source, target)]
         if counts[1] and max(counts) > MAX_TAGS:
             raise ValueError(f"more than {MAX_TAGS:,} tags")
-        # which tags the translation has
+        # which tags and placeholders the translation has
         self.tokens, self._target_tokens = match_by_x(*in_common(source, target))
         self.tokens = pair_placeholders(self.tokens, {token.identity for token in self._target_tokens})
         self._partners, self._spare = partners(self.tokens), spare_annotations(self.tokens, self._target_tokens)
         self._given: Sequence[str] | None = None
         self._use(self._match({}))
         unknown = (m for m, token in enumerate(self._target_tokens) if token.kind != "text" and m not in self._matches)
-        self.extra = tuple(self._target_tokens[m].text for m in unknown)
-        self.missing = tuple(self.tokens[n].text for n in sorted(self._new))
-        # the words
-        self.plain = self._layers[0].plain
+        self.extra = tuple(self._target_tokens[m].text for m in unknown)  # which the source does not have
+        self.missing = tuple(self.tokens[n].text for n in sorted(self._new))  # which the translation lacks
+        # the words, as a model reads them
+        self.plain = self._layers[0].plain  # the source without tags
         self.source_words = self._layers[0].readable()
         self._target = "".join(token.text for token in target) if as_written else self._translation
         words = words_in(self._target)

@@ -21,36 +21,25 @@ Links = Mapping[tuple[int, int], float]
 
 
 class Placed(NamedTuple):
-    """A target with the tags or labels of its source.
-
-    Attributes:
-        source: the source, for a list of doubtful lines.
-        lists: tags of the target that are not as in the source, by their names in a report.
-        tokens: those of the source; empty for labels.
-        unsure: whether a tag was removed of several equal ones, of which another may be too many.
-    """
+    """A target with the tags or labels of its source."""
 
     text: str
     report: Sequence[Placement]
-    source: str
-    lists: Mapping[str, Sequence[str]] = {}
-    tokens: Sequence[Token] = ()
-    unsure: bool = False
+    source: str  # for a list of doubtful lines
+    lists: Mapping[str, Sequence[str]] = {}  # tags of the target unlike the source's, by name in the report
+    tokens: Sequence[Token] = ()  # those of the source; empty for labels
+    unsure: bool = False  # whether a tag was removed of several equal ones, of which another may be too many
 
 
 @dataclass(frozen=True)
 class TaggedLine:
-    """A line with tags, and its translation.
-
-    Attributes:
-        repaired: what was removed from the target, or rewritten in it; None without a repair.
-    """
+    """A line with tags, and its translation."""
 
     source: Inline
     target: str
     pair: Pair
     split: bool = False
-    repaired: Repaired | None = None
+    repaired: Repaired | None = None  # what was removed or rewritten in the target; None without a repair
 
     @property
     def plain(self) -> str:

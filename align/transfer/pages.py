@@ -201,17 +201,12 @@ def _keep_text(text: str, entities: bool) -> Iterator[Token]:
 
 
 class Segment(NamedTuple):
-    """Text between block elements, an attribute's value, or a text within an ICU message.
+    """Text between block elements, an attribute's value, or a text within an ICU message."""
 
-    Attributes:
-        tokens: its tokens; those of KEPT and PLACEHOLDER stand for something that a translation contains as it is.
-        kind: whether it is the value of an attribute, with or without quotes, or is in an ICU message.
-    """
-
-    tokens: Sequence[Token]
+    tokens: Sequence[Token]  # those of KEPT and PLACEHOLDER stand for what a translation contains as it is
     line: int
     syntax: Syntax
-    kind: Literal["text", "quoted", "unquoted", "icu"] = "text"
+    kind: Literal["text", "quoted", "unquoted", "icu"] = "text"  # quoted and unquoted: an attribute's value
 
     @property
     def text(self) -> str:
@@ -239,9 +234,6 @@ class Page:
     Args:
         keep: names of elements whose content is not translated.
         translated: names of attributes whose values are segments.
-
-    Attributes:
-        segments: those with letters, each after the segments that are inside it.
     """
 
     def __init__(
@@ -253,7 +245,7 @@ class Page:
         translated: Iterable[str] = (),
         line: int = 1,
     ) -> None:
-        self.segments: list[Segment] = []
+        self.segments: list[Segment] = []  # those with letters, each after the segments that are inside it
         self._parts: list[Part] = []
         self._inside: list[list[tuple[str, list[Part]]]] = []  # of each segment: tokens that have segments
         self._syntax = Syntax.of(tags)

@@ -79,24 +79,15 @@ _ICU_LIKE = re.compile(r"\{\s*[\w.$-]{1,80}\s*,\s*(?:plural|select)", re.IGNOREC
 
 
 class Repaired(NamedTuple):
-    """A translation with only those tags and placeholders that its source has.
-
-    Attributes:
-        removed: tags and placeholders that were removed: extra ones, doubled ones, and halves of elements.
-        rewritten: those that were damaged and are as in the source now, and marks that XML does not allow.
-        unrepaired: what differs from the source and stays: native code, parts of ICU messages; or all that is missing.
-        extra: placeholders that the source does not have and that stay, since they may be text.
-        unsure: those that were removed, though it may be another one, elsewhere in the text, that is too many.
-        certain: whether the tags can be told from the text; if not, this is as it was.
-    """
+    """A translation with only those tags and placeholders that its source has."""
 
     text: str
-    removed: tuple[str, ...] = ()
-    rewritten: tuple[str, ...] = ()
-    unrepaired: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    unsure: tuple[str, ...] = ()
-    certain: bool = True
+    removed: tuple[str, ...] = ()  # tags and placeholders: extra ones, doubled ones, and halves of elements
+    rewritten: tuple[str, ...] = ()  # damaged ones, now as in the source, and marks that XML does not allow
+    unrepaired: tuple[str, ...] = ()  # unlike the source: native code, ICU messages; or all that is missing
+    extra: tuple[str, ...] = ()  # placeholders unknown to the source that stay, as they may be text
+    unsure: tuple[str, ...] = ()  # those removed, though another one, elsewhere in the text, may be too many
+    certain: bool = True  # whether the tags can be told from the text; if not, `text` is as it was
 
 
 _Span = tuple[int, int]

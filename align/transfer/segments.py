@@ -13,48 +13,31 @@ from align.transfer.tags import Syntax
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A source text and its translation, both as they are written in the file, but without the escapes of PO.
-
-    Attributes:
-        target: None if there is no translation.
-        line: line of the source.
-        unit: segments of the same unit get their translations together if none has one.
-        span: part of the file that the translation replaces.
-        around: text to write before it and after it.
-        tags: one of `align.transfer.tags.KINDS`, or a syntax.
-        languages: of source and target, as the file names them; "" for one that it does not name.
-        line_ends: line ends at the start and the end of the source and the translation, which are not in either.
-    """
+    """A source text and its translation, both as they are written in the file, but without the escapes of PO."""
 
     source: str
-    target: str | None
-    line: int
-    unit: tuple[int, int]
-    span: tuple[int, int]
-    around: tuple[str, str] = ("", "")
-    tags: str | Syntax = "xml"
-    languages: tuple[str, str] = ("", "")
-    line_ends: tuple[str, str] = ("", "")
+    target: str | None  # None if there is no translation
+    line: int  # of the source
+    unit: tuple[int, int]  # segments of the same unit get their translations together if none has one
+    span: tuple[int, int]  # part of the file that the translation replaces
+    around: tuple[str, str] = ("", "")  # text to write before it and after it
+    tags: str | Syntax = "xml"  # one of `align.transfer.tags.KINDS`, or a syntax
+    languages: tuple[str, str] = ("", "")  # of source and target, as the file names them; "" if it does not
+    line_ends: tuple[str, str] = ("", "")  # at the start and the end of both texts, which are not in either
 
 
 @dataclass(frozen=True)
 class Document:
-    """The segments of a file.
-
-    Attributes:
-        text: content of the file, which the spans of the segments refer to.
-        encode: returns the bytes of a content.
-        write: returns a translation in the form of the file.
-        check: returns the errors of a unit with these translations, from its segments; each is a reason to leave it.
-        remark: what is left out, for the end of a summary.
-    """
+    """The segments of a file."""
 
     segments: Sequence[Segment]
-    text: str
-    encode: Callable[[str], bytes]
+    text: str  # content of the file, which the spans of the segments refer to
+    encode: Callable[[str], bytes]  # returns the bytes of a content
+    # returns a translation in the form of the file
     write: Callable[[Segment, str], str] = lambda segment, target: target.join(segment.around)
+    # returns the errors of a unit with these translations, from its segments; each is a reason to leave it
     check: Callable[[Sequence[Segment], Sequence[str | None]], Collection[str]] = lambda segments, targets: ()
-    remark: str = ""
+    remark: str = ""  # what is left out, for the end of a summary
 
     def refused(self, targets: Sequence[str | None]) -> dict[int, str]:
         """Return why new translations are not to be written, by the numbers of their segments.

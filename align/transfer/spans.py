@@ -32,18 +32,12 @@ _BREAKS = str.maketrans("\n\r", "  ")
 
 
 class Annotated(NamedTuple):
-    """A text with labels, and its translation, used as `align.transfer.lines.TaggedLine`.
-
-    Attributes:
-        plain: the text in one line; each word stays at its offset.
-        labels: (begin, end, label) in characters, from 0, the end excluded; in the order of the line.
-        record: the whole JSON object of the line, whose key `name` has the labels; empty for a blank line.
-    """
+    """A text with labels, and its translation, used as `align.transfer.lines.TaggedLine`."""
 
     pair: Pair
-    plain: str
-    labels: Sequence[tuple[int, int, str]]
-    record: Mapping[str, Any]
+    plain: str  # the text in one line; each word stays at its offset
+    labels: Sequence[tuple[int, int, str]]  # begin, end (excluded), label: characters from 0; in line order
+    record: Mapping[str, Any]  # the whole JSON object, whose `name` has the labels; empty for a blank line
     name: str
     target: str
 

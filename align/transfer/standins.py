@@ -37,11 +37,7 @@ _Variant = tuple[tuple[str, ...], Mapping[str, Sequence[int]]]
 
 
 class Passage:
-    """A segment, translated sentence by sentence.
-
-    Attributes:
-        pairs: its sentences.
-    """
+    """A segment, translated sentence by sentence."""
 
     def __init__(self, segment: Segment, language: str) -> None:
         self._segment = segment
@@ -55,7 +51,7 @@ class Passage:
         series = [[number for number in numbers if number not in segment.text] for numbers in candidates]
         # sentences with numbers for marks; one that loses a number is translated with others, then without any
         self._variants: list[list[_Variant]] = []
-        self.pairs: list[Pair] = []
+        self.pairs: list[Pair] = []  # its sentences
         for start, end in split_sentences(words, language):
             sentence = words[start:end]
             mark_count = len("".join(_MARK.findall(" ".join(sentence)))) if copied else 0
@@ -166,17 +162,13 @@ def _variant(words: Sequence[str], numbers: Sequence[str]) -> _Variant:
 
 
 class Draft:
-    """A page to translate.
-
-    Attributes:
-        pairs: its sentences, whose alignments with their translations `place` takes.
-    """
+    """A page to translate."""
 
     def __init__(self, page: Page, languages: tuple[str, str]) -> None:
         self.page = page
         page.name_language(*map(base_language, languages))
         self._passages = [Passage(segment, languages[0]) for segment in page.segments]
-        self.pairs = [pair for passage in self._passages for pair in passage.pairs]
+        self.pairs = [pair for passage in self._passages for pair in passage.pairs]  # its sentences
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> TranslatedPage:
         """Return the translation of each segment with its tags.
@@ -192,19 +184,12 @@ class Draft:
 
 
 class TranslatedPage(NamedTuple):
-    """A translated page.
+    """A translated page."""
 
-    Attributes:
-        page: the original.
-        texts: the translation of each segment.
-        report: the position of each tag, by segment.
-        skipped: why there is no translation; empty if there is one.
-    """
-
-    page: Page
-    texts: list[str]
-    report: list[list[Placement]]
-    skipped: str = ""
+    page: Page  # the original
+    texts: list[str]  # the translation of each segment
+    report: list[list[Placement]]  # the position of each tag, by segment
+    skipped: str = ""  # why there is no translation; empty if there is one
 
     @property
     def text(self) -> str:

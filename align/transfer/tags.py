@@ -112,17 +112,12 @@ _HTML_TAG = re.compile(
 
 
 class Token(NamedTuple):
-    """A part of a line: a tag or a placeholder, or the text between two of them.
+    """A part of a line: a tag or a placeholder, or the text between two of them."""
 
-    Attributes:
-        kind: "point" means a tag without content: void elements, comments, placeholders.
-        key: name and identifier of an inline element of XLIFF or TMX, the same on both sides; type of an annotation.
-    """
-
-    kind: Kind
+    kind: Kind  # "point" means a tag without content: void elements, comments, placeholders
     text: str
     name: str = ""
-    key: str = ""
+    key: str = ""  # name and id of inline elements of XLIFF or TMX, equal on both sides; an annotation's type
 
     @property
     def identity(self) -> str:
@@ -336,17 +331,11 @@ MASK = "\ue000"
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """What the tags and placeholders of a text look like.
+    """What the tags and placeholders of a text look like."""
 
-    Attributes:
-        tags: "xml", "html", or empty for a text without tags.
-        placeholders: whether it has placeholders of the usual syntaxes.
-        patterns: more placeholders.
-    """
-
-    tags: str
-    placeholders: bool
-    patterns: Sequence[re.Pattern[str]] = ()
+    tags: str  # "xml", "html", or empty for a text without tags
+    placeholders: bool  # whether it has placeholders of the usual syntaxes
+    patterns: Sequence[re.Pattern[str]] = ()  # more placeholders
 
     @classmethod
     def of(cls, kind: str | Syntax, patterns: Sequence[re.Pattern[str]] = ()) -> Syntax:
@@ -602,44 +591,29 @@ INSIDE, UNMATCHED = "inside a word", "without its other half"  # remarks on a ta
 
 @dataclass(slots=True)
 class Element:
-    """An element, or a point: a tag or placeholder without content, or several adjacent ones.
+    """An element, or a point: a tag or placeholder without content, or several adjacent ones."""
 
-    Attributes:
-        tokens: numbers of the first and the last of its tokens; the first identifies it.
-        start, end: offsets of its start and its end in the plain text.
-        block: whether it contains whole sentences, or an element in it does.
-        words: its words, the first one and the one after the last; of a point, twice the word after it.
-        before, behind: text that touches it on its left and on its right, up to the next space.
-    """
-
-    tokens: tuple[int, int]
-    start: int
+    tokens: tuple[int, int]  # numbers of the first and the last of its tokens; the first identifies it
+    start: int  # offsets of its start and its end in the plain text
     end: int
     point: bool
-    block: bool
+    block: bool  # whether it contains whole sentences, or an element in it does
     children: list[Element] = field(default_factory=list)
-    words: tuple[int, int] = (0, 0)
-    before: str = ""
-    behind: str = ""
+    words: tuple[int, int] = (0, 0)  # the first, and the one after the last; of a point, twice the one after
+    before: str = ""  # text that touches it on its left, up to the next space
+    behind: str = ""  # the same on its right
     remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A line with tags.
-
-    Attributes:
-        plain: the line without its tags; block tags and `<br>` leave a space between words that they separate.
-        shown: the same, with the character of each entity in its place, repeated.
-        words: start and end of each of its words.
-        root: an element that contains all of it and has no tags itself.
-    """
+    """A line with tags."""
 
     tokens: Sequence[Token]
-    plain: str
-    shown: str
-    words: Sequence[tuple[int, int]]
-    root: Element
+    plain: str  # the line without its tags; block tags and `<br>` leave a space between words they separate
+    shown: str  # the same, with the character of each entity in its place, repeated
+    words: Sequence[tuple[int, int]]  # start and end of each of its words
+    root: Element  # an element that contains all of it and has no tags itself
     syntax: Syntax
 
     def readable(self) -> tuple[str, ...]:

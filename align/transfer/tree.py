@@ -55,17 +55,12 @@ def overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
 
 @dataclass(slots=True)
 class Item:
-    """A tag or a placeholder of the translation, or the text between two of them.
-
-    Attributes:
-        number: number of the source's token; a negative one if the source does not have it.
-        rank: position among the tags that are new; -1 of one that the translation has.
-    """
+    """A tag or a placeholder of the translation, or the text between two of them."""
 
     kind: Kind
     text: str
-    number: int = -1
-    rank: int = -1
+    number: int = -1  # of the source's token; a negative one if the source does not have it
+    rank: int = -1  # position among the tags that are new; -1 of one that the translation has
 
 
 @dataclass(eq=False, slots=True)
