@@ -332,9 +332,3 @@ def check_beside(
     for file in filter(None, files):
         if any(f"{os.path.realpath(file)}{os.sep}".startswith(f"{path}{os.sep}") for path in own):
             parser.error(f"this run writes {file} itself: name another file")
-
-
-def check_words(parser: Parser, words: str, translate: bool) -> None:
-    """Refuse --translate with other words than those between spaces, with exit code 2."""
-    if words != "spaces" and translate:
-        parser.error(f"--words {words} cannot be combined with --translate")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from align.cli.args import ModelArgs, RunArgs
 from align.cli.common import Progress, open_output, run, say
@@ -129,9 +129,10 @@ def describe(args: DescriptionArgs, options: ModelOptions, device: str = "auto",
         if args.source and args.target:
             calibration, heads = choose_heads(args, aligner, folder.checkpoint)
         if description:
-            store(description, recorder, calibration)
-            say(f"{PROGRAM}: {description.path} is written")
-            calibrations = calibrations | read_model_toml(description.path)[1]
+            path, copies, options = description
+            store(path, copies, options, recorder, calibration)
+            say(f"{PROGRAM}: {path} is written")
+            calibrations = calibrations | read_model_toml(path)[1]
         if file:
             file.write(heads)
     cells = [
@@ -202,16 +203,10 @@ def choose_heads(args: DescriptionArgs, aligner: Aligner, checkpoint: Path) -> t
     return calibration, heads
 
 
-class Description(NamedTuple):
-    """What is to be stored: the path of model.toml, the content of other files, and the options."""
-
-    path: Path
-    copies: dict[Path, bytes]
-    options: ModelOptions
-
-
-def prepare(model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder) -> Description:
-    """Check what is to be stored and where, and read the files that are copied; no file is written."""
+def prepare(
+    model: str, options: ModelOptions, folder: ModelFolder, recorder: Recorder
+) -> tuple[Path, dict[Path, bytes], ModelOptions]:
+    """Return the path of model.toml, the content of files to copy, and the options, all checked; write no file."""
     copies = dict[Path, bytes]()
     root = (folder.adapter or folder.root).resolve()
     if root.is_relative_to(BUNDLED) or folder.backend == "encoder":
@@ -241,12 +236,11 @@ def prepare(model: str, options: ModelOptions, folder: ModelFolder, recorder: Re
         )
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    return Description(path, copies, options)
+    return path, copies, options
 
 
-def store(description: Description, recorder: Recorder, chosen: Cells) -> None:
+def store(path: Path, copies: dict[Path, bytes], options: ModelOptions, recorder: Recorder, chosen: Cells) -> None:
     """Add the options and the layers and heads to the model's model.toml; no other file is replaced."""
-    path, copies, options = description
     stored, calibrations = read_model_toml(path)
     if calibrations != (calibrations := of_template(stored, options, calibrations)):
         say(f"{PROGRAM}: layers and heads of another template are removed from {path}: describe all directions again")

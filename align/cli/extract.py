@@ -26,7 +26,6 @@ from align.cli.args import (
     TextArgs,
     TranslateArgs,
     check_beside,
-    check_words,
     model_help,
     read_input,
     with_lines,
@@ -128,7 +127,8 @@ def check_output(parser: Parser, output: OutputArgs, text: Input) -> None:
     name = output.output
     if output.bad_lines_file is not None and not text.blank:
         parser.error("--bad-lines-file requires --bad-lines blank or drop")
-    check_words(parser, output.words, text.one_side and output.words != "unicode")
+    if text.one_side and output.words not in ("spaces", "unicode"):
+        parser.error(f"--words {output.words} cannot be combined with --translate")
     if name and (not os.path.basename(name) or os.path.isdir(name)):
         jobs = f"`extract-align jobs FILE … -o {name}`"
         parser.error(f"-o {name} is a folder: {jobs} writes a file for each FILE")

@@ -18,7 +18,6 @@ from align.cli.args import (
     TextArgs,
     TranslateArgs,
     check_beside,
-    check_words,
     model_help,
 )
 from align.cli.common import Progress, open_output, run
@@ -93,7 +92,6 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     page = args.html_file
     args.tags = args.tags or ("html" if page else None)
     tags = read_group(TransferArgs, args)
-    check_words(parser, args.words, args.translate)
     one_side = "--strip" if tags.strip else "--translate" if args.translate else ""
     source = page or args.source
     files = (source, args.target) if args.target is not None else (source or args.input or "-",)
@@ -103,6 +101,7 @@ def read_options(parser: Parser, arguments: Sequence[str] | None) -> Options:
     given += ["--words"] * (args.words != "spaces")
     writes = args.output or tags.report or tags.review or one_side or tags.repair
     wrong = {
+        f"--words {args.words} cannot be combined with --translate": args.translate and args.words != "spaces",
         "the following arguments are required: --tags": not (document or tags.tags),
         f"{''.join(given[:1])} requires lines, not a document": document and given,
         "--words requires a target on each line": args.words != "spaces" and tags.strip,

@@ -30,7 +30,7 @@ def describe(
     Args:
         settings: as the user set them.
         choice: the values of "auto"; None if they are not chosen yet.
-        more: further settings, such as `describe_reverse` returns.
+        more: further settings; those of a reverse model begin with `reverse-`.
     """
     where, position = _where(settings, choice)
     parts = {
@@ -50,18 +50,6 @@ def describe(
         if parts.get(f"reverse-{key}") == parts[key]:
             del parts[f"reverse-{key}"]
     return parts
-
-
-def describe_reverse(name: str, settings: Settings, choice: Choice | None, method: str) -> dict[str, str]:
-    """Return the settings of a second model that aligns in the reverse direction, for `more` of `describe`.
-
-    Args:
-        settings: as the user set them.
-        method: how the two directions are symmetrised, with the threshold if it is soft.
-    """
-    where, position = _where(settings, choice)
-    parts = {**where, "position": position, "null": settings.null}
-    return {"reverse": name, **{f"reverse-{key}": value for key, value in parts.items()}, "symmetrize": method}
 
 
 def _where(settings: Settings, choice: Choice | None) -> tuple[dict[str, str], str]:
@@ -126,7 +114,10 @@ def sign(
     if scorers := scorers_of(aligner):
         more["scorer"] = "+".join(scorers)
     if reverse:
-        more |= describe_reverse(reverse.recorder.name, reverse.settings, known[1], method)
+        where, position = _where(reverse.settings, known[1])
+        read = {**where, "position": position, "null": reverse.settings.null}
+        more |= {"reverse": reverse.recorder.name} | {f"reverse-{key}": value for key, value in read.items()}
+        more["symmetrize"] = method
     if partner:
         layer = _where(partner.settings, known[-1])[0]["layer"]
         others = (given := after or {}).get("ensemble", ())

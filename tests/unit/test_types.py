@@ -10,7 +10,7 @@ from align import __version__
 from align.core.text import IdPair, LinePair
 from align.core.types import NOWHERE, Alignment, Cell, Choice, Origin, Pair, Place, Search, Settings
 from align.io.manifest import differences
-from align.io.signature import describe, describe_reverse, signature
+from align.io.signature import describe, signature
 from tests.conftest import plain
 
 
@@ -53,7 +53,7 @@ def test_signature_says_what_was_asked_and_what_was_taken() -> None:
 
 
 def test_another_null_of_the_reverse_model_is_signed() -> None:
-    more = describe_reverse("r", Settings(null="eos"), None, "soft:0.5")
+    more = {"reverse": "r", "reverse-position": "both", "reverse-null": "eos", "symmetrize": "soft:0.5"}
     assert describe("m", Settings(null="mask"), None, "float32", more)["reverse-null"] == "eos"
     assert "reverse-null" not in describe("m", Settings(null="eos"), None, "float32", more)
 
