@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
@@ -20,8 +21,9 @@ from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.errors import ModelError
 from align.core.formats import to_json
 from align.core.types import Choice, Dtype, Place, Score, TextWarning
+from align.io.checks import open_text
 from align.io.output import existing_mode, replace_file
-from align.io.reader import read_text
+from align.io.reader import Input
 from align.models.defaults import could_be_hub_name
 from align.models.folder import BUNDLED, ModelFolder, find_model, hub_toml, of_template, override
 from align.models.model_toml import BETWEEN, Cells, ModelOptions, format_model_toml, read_model_toml
@@ -172,7 +174,8 @@ def choose_heads(args: DescriptionArgs, aligner: Aligner, checkpoint: Path) -> t
     assert args.target
     forward, check, names, ending = aligner.forward, aligner.check, SideNames(), Path(args.heads or "").suffix
     recorder, null = forward.recorder, forward.settings.null
-    pairs = read_text(args.source, args.target)[:CHOOSING_PAIRS]
+    with open_text(Input((args.source, args.target), parallel=True)) as text:
+        pairs = [*islice(text, CHOOSING_PAIRS)]
     sample = in_units(recorder, pairs)
     encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]
     if len(encoded) < MIN_PAIRS:

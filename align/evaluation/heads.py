@@ -24,7 +24,7 @@ def calibrate(
 ) -> tuple[Cells, str]:
     """Return the most consistent cell of a text for each score and position, and a TSV of heads.
 
-    The choice "auto" leaves out positions that are not to be read. `on_batch` receives pairs once for each score.
+    `choice` leaves out positions that are not to be read. `on_batch` receives pairs once for each score.
     """
     cells, positions = all_cells(recorder), get_args(Position)
     chosen: Cells = {}
@@ -34,7 +34,8 @@ def calibrate(
         values = consistency_of(reader, encoded, dict.fromkeys(positions, cells), on_batch=on_batch)
         best = {position: float(values[position].max()) for position in positions}
         for position in leading(best) if choice == "auto" else positions:
-            chosen[score, position] = cells[int(values[position].argmax())]
+            if choice in ("auto", "both", position):
+                chosen[score, position] = cells[int(values[position].argmax())]
         for position in positions if score == "norm" else ():
             for cell, value in zip(cells, values[position].tolist(), strict=True):
                 if cell.head != "all":

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from align import ModelOptions
+from align import ModelOptions, load
 from align.cli import describe, extract
+from align.core.consistency import CHOOSING_PAIRS, MIN_PAIRS
 from align.core.types import Cell, Position, Score
-from align.models.folder import find_model, hub_toml
+from align.io.checks import FIRST_LINES
+from align.models.folder import BUNDLED, find_model, hub_toml
 from align.models.model_toml import format_model_toml, read_model_toml
 from tests import toy
 from tests.cli.conftest import Run, failed
+from tests.conftest import example_pairs
 
 LINE = "das haus ||| the house\n"
 
@@ -41,6 +45,25 @@ def test_bundled_models_are_shown_and_not_changed(run: Run) -> None:
     assert rows["attention"] == "3 decoder layers of 4 heads"
     assert rows["text"].startswith("de (lower case, moses tokens, sentencepiece pieces)")
     failed(run("de-en", "--case", "keep"), "de-en: the description of a bundled model is fixed")
+
+
+def test_a_model_with_one_position_keeps_it(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(BUNDLED / "de-en-fast", tmp_path / "mine")
+    text = [(pair.source, pair.target) for pair in example_pairs()]
+    for name, sides in zip("st", zip(*text, strict=True), strict=True):
+        lines = [f"{' '.join(words)}\n" for words in sides]
+        Path(name).write_text("".join(lines * (1 + MIN_PAIRS // len(lines))), encoding="utf-8")
+    assert run("mine", "-s", "s", "-t", "t").code == 0
+    (cells,) = read_model_toml(tmp_path / "mine" / "model.toml")[1].values()
+    assert {position for _, position in cells} == {"input"}
+    assert load("mine").forward.settings.position == "input"
+
+
+def test_lines_after_those_that_choose_heads_stay_unread(run: Run, tmp_path: Path) -> None:
+    toy.save_model(tmp_path / "toy")
+    for name, words in (("s", "das haus"), ("t", "the house")):
+        Path(name).write_bytes(f"{words}\n".encode() * FIRST_LINES + b"\xff\n")
+    assert f"by {CHOOSING_PAIRS:,} pairs" in run("toy", "-s", "s", "-t", "t").err
 
 
 def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(run: Run, align: Run, tmp_path: Path) -> None:
