@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -311,20 +311,20 @@ class Aligner:
             yield Alignment(pair, scores, error.reason if error else skipped, agreement)
 
     def checked(
-        self, alignments: Generator[Alignment, None, None], *, source_alone: bool = False
+        self, alignments: Generator[Alignment, None, None], text: Callable[[Pair], Pair] = lambda pair: pair
     ) -> Generator[Alignment, None, None]:
         """Yield alignments, and warn once if their text is in other languages than the models'.
 
         The check follows the first alignments, since it takes a second to load, and the first lines together, since
-        one of them may be a title or a quotation. `source_alone` leaves out the target, which a model wrote.
+        one of them may be a title or a quotation. `text` returns what is checked of a pair.
         """
         check, pairs, until = self.check, list[Pair](), 10  # pairs that are judged together
         with closing(alignments):
             for alignment in alignments:
                 yield alignment
-                if check is None or check.done or isinstance(alignment.pair, IdPair):
+                if check is None or check.done or isinstance(pair := text(alignment.pair), IdPair):
                     continue
-                pairs.append(alignment.pair.with_target(()) if source_alone else alignment.pair)
+                pairs.append(pair)
                 if len(pairs) == until:
                     if warning := check.add(pairs):
                         warnings.warn(warning, TextWarning, stacklevel=2)

@@ -180,7 +180,7 @@ def align_unspaced(
     recorders = [direction.recorder for direction in aligner.directions]
     readers = list(zip(recorders, aligner.steps, strict=True))
     with closing(aligner((_divide(readers, pair, words) for pair in pairs), on_choice, on_batch)) as aligned:
-        yield from aligner.checked(_in_words(alignment) for alignment in aligned)
+        yield from map(_in_words, aligner.checked(aligned, lambda pair: pair.origin.item[2]))
 
 
 def _between_spaces(pair: Pair) -> Pair:
@@ -190,7 +190,7 @@ def _between_spaces(pair: Pair) -> Pair:
 
 def _in_words(alignment: Alignment) -> Alignment:
     """Return an alignment of units as one of words: all words of a unit share its links."""
-    pair, (source, target) = alignment.pair.origin.item
+    pair, (source, target), _ = alignment.pair.origin.item
     scores = {
         (i, j): score
         for (u, v), score in alignment.scores.items()
@@ -210,7 +210,7 @@ def in_units(recorder: Recorder, pairs: Sequence[Pair]) -> Sequence[Pair]:
 
 
 def _divide(readers: Sequence[tuple[Recorder, int]], pair: Pair, words: str) -> Pair:
-    """Return a pair as the models' input, which carries the pair in its new words and the units of both sides.
+    """Return a pair as the models' input, which carries the pair in its new words, their units, and the pair as read.
 
     Each model reads the sides in order with a step of 1, swapped with -1.
     """
@@ -224,7 +224,7 @@ def _divide(readers: Sequence[tuple[Recorder, int]], pair: Pair, words: str) -> 
     spelt = [recorder.spell(one)[::step] for recorder, step, one in read]
     source, target = (divide(parts[n], [sides[n] for sides in spelt], words, given[n]) for n in (0, 1))
     new, divided = replace(pair, source=source.words, target=target.words), (source, target)
-    origin = replace(pair.origin, item=(new, divided))
+    origin = replace(pair.origin, item=(new, divided, pair))
     if new.blank:
         return Pair((), (), pair.id, origin=origin)
     first, *others = (

@@ -231,7 +231,7 @@ class _Translating:
             aligned = self._aligner.stream(translated, note_choice, on_batch, choices, pool)
             with closing(aligned):
                 finished = (self._finish(alignment, places) for alignment in aligned)
-                yield from self._aligner.checked(finished, source_alone=True)
+                yield from self._aligner.checked(finished, lambda pair: pair.with_target(()))
 
     def _finish(self, alignment: Alignment, places: Sequence[Place]) -> Alignment:
         """Replace unknown pieces, and mark a sentence that was too long to be translated."""

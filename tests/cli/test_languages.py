@@ -46,6 +46,12 @@ def test_a_foreign_script_is_unknown_from_the_first_line(run: Run) -> None:
     assert language.startswith("the source looks like Arabic; de-en-fast reads German")
 
 
+@pytest.mark.parametrize("words", ["characters", "pieces", "segmented", "unicode"])
+def test_text_is_judged_as_it_is_read_whatever_the_words(run: Run, words: str) -> None:
+    assert told(run("--words", words, stdin=f"{FRENCH} ||| {ENGLISH}\n")) == [LOOKS_FRENCH]
+    assert told(run("--words", words, stdin=EXAMPLES.read_text(encoding="utf-8"))) == []
+
+
 def test_source_to_translate(run: Run) -> None:
     (warning,) = told(run("--translate", stdin=f"{FRENCH}\n"))
     assert warning.startswith("the source looks like French; de-en reads German")
