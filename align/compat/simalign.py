@@ -77,7 +77,7 @@ class SentenceAligner:
         """Return the links of a pair by method, sorted: (source word, target word), from 0.
 
         itermax: words whose soft score exceeds 0.5, as `align.load` links them. inter: those of them that score each
-        other highest. fwd: for each target word the source word of the highest score; rev: the other way round. mwmf:
+        other highest. fwd: for each source word the target word of the highest score; rev: the other way round. mwmf:
         one-to-one links with the highest total score.
 
         Args:
@@ -122,7 +122,7 @@ METHODS: dict[str, tuple[str, Match]] = {
     "a": ("inter", lambda scores: _soft(scores) & _best(scores, 0) & _best(scores, 1)),
     "m": ("mwmf", _one_to_one),
     "i": ("itermax", _soft),
-    "f": ("fwd", lambda scores: _best(scores, 1)),
-    "r": ("rev", lambda scores: _best(scores, 0)),
+    "f": ("fwd", lambda scores: _best(scores, 0)),
+    "r": ("rev", lambda scores: _best(scores, 1)),
 }
 """Methods by simalign's letters."""

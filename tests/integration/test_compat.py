@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import align
 from align import Aligner, load, two_way
 from align.compat import eflomal
-from align.compat.simalign import SentenceAligner
+from align.compat.simalign import METHODS, SentenceAligner
 from align.io.compression import import_zstd
 from tests import naive
 from tests.conftest import example_pairs
@@ -65,6 +65,14 @@ def test_eflomal_takes_the_same_arguments() -> None:
         assert [(one.name, one.default) for one in ours] == [(one.name, one.default) for one in theirs]
 
 
+def test_directions_of_simalign() -> None:
+    scores = {(0, 0): 0.9, (0, 1): 0.6}
+    forward = np.eye(2)[np.array([[0.9, 0.6]]).argmax(1)]  # as simalign computes them
+    back = np.eye(1)[np.array([[0.9, 0.6]]).argmax(0)].T
+    for letter, matrix in (("f", forward), ("r", back)):
+        assert METHODS[letter][1](scores) == {(int(i), int(j)) for i, j in np.argwhere(matrix)}
+
+
 def test_methods_of_simalign(distilled: Aligner) -> None:
     with pytest.warns(UserWarning, match="simalign's option layer has no effect"):
         aligner = SentenceAligner(model="bert", token_type="bpe", matching_methods="maifr", layer=6)
@@ -76,8 +84,8 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         sets = {name: set(pairs) for name, pairs in links.items()}
         assert sets["inter"] == sets["itermax"] & sets["fwd"] & sets["rev"]
         assert [len({link[side] for link in links["mwmf"]}) for side in (0, 1)] == [len(links["mwmf"])] * 2
-        assert len({i for i, _ in links["rev"]}) == len(links["rev"])
-        assert len({j for _, j in links["fwd"]}) == len(links["fwd"])
+        assert len({i for i, _ in links["fwd"]}) == len(links["fwd"])
+        assert len({j for _, j in links["rev"]}) == len(links["rev"])
     with pytest.raises(ValueError, match="matching_methods must have letters of amifr; got 'x'"):
         SentenceAligner(matching_methods="mx")
 
