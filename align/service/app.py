@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from html import escape
@@ -59,7 +59,7 @@ class Service:
         self._request_pairs, self._queue_pairs, self._queued = request_pairs, queue_pairs, 0
         self._aligning, self._translating = (Rounds(n, metrics) for n in (ROUND_CHARACTERS, TRANSLATED_CHARACTERS))
         self._tags = ThreadPoolExecutor(1, "tags")
-        self._translators: tuple[Session, Session] | None = None
+        self._translators: Future[tuple[Session, Session]] | None = None
         self._running: list[asyncio.Task[None]] = []
 
     @asynccontextmanager
@@ -94,9 +94,9 @@ class Service:
 
     async def translate(self, request: Request, body: messages.TranslateRequest) -> Any:
         """Return the translation of each sentence, with its links or with the tags of the sentence."""
-        if self._translators is None:
-            self._translators = await asyncio.wrap_future(self._translating.thread.submit(self._load_translators))
-        with_links, with_tags = self._translators
+        if self._translators is None or (self._translators.done() and self._translators.exception()):
+            self._translators = self._translating.thread.submit(self._load_translators)
+        with_links, with_tags = await asyncio.shield(asyncio.wrap_future(self._translators))
         if body.tags is None:
             return await self._answer(request, body.pairs, read_sentence, self._translating, with_links)
         read = partial(read_page, tags=body.tags, split=body.split, languages=self._work.languages)

@@ -390,6 +390,24 @@ def test_translations_with_tags(tags: Any) -> None:
     ]
 
 
+def test_first_translations_load_the_model_once() -> None:
+    model, loads = Model(), 0
+
+    def load() -> Any:
+        nonlocal loads
+        loads += 1
+        time.sleep(0.05)
+        return work_of(model).load_translators()
+
+    async def ask() -> None:
+        async with asking(work_of(model)._replace(load_translators=load)) as client:
+            answers = [client.post("/translate", json={"pairs": [{"source": "small"}]}) for _ in range(4)]
+            assert [answer.status_code for answer in await asyncio.gather(*answers)] == [200] * 4
+
+    run(ask)
+    assert loads == 1
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -405,6 +423,7 @@ def test_a_model_that_cannot_translate(error: Exception, message: str, caplog: p
         async with asking(work_of(Model())._replace(load_translators=fail)) as client:
             answer = await client.post("/translate", json=EXAMPLES["/translate"])
             assert (answer.status_code, answer.json()) == (501, {"error": message})
+            assert (await client.post("/translate", json=EXAMPLES["/translate"])).status_code == 501
             assert (await client.post("/align", json=EXAMPLES["/align"])).status_code == 200
 
     run(ask)
