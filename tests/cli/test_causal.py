@@ -247,3 +247,11 @@ def test_a_pair_that_is_too_long_with_its_prompt(run_main: Run, folder: Path) ->
     arguments = ("-m", "llama", "--template", "{source} = {target}")
     result = run_main(extract.main, *arguments, stdin=f"{'das ' * 70}||| {'the ' * 70}\n")
     failed(result, "line 1: the pair with its prompt has ", " pieces, the model takes 128: shorten it")
+
+
+def test_a_sentence_whose_prompt_leaves_no_room(run_main: Run, folder: Path) -> None:
+    arguments = ("-m", "llama", "--template", "{source} = {target}", "--translate")
+    for pieces in (127, 128):
+        words = "x " * ((pieces - 3) // 2) + "das" * (pieces % 2 == 0)
+        result = run_main(extract.main, *arguments, stdin=words)
+        failed(result, f"line 1: source has {pieces} pieces with </s>, the model takes 126: shorten it")

@@ -204,7 +204,7 @@ class CausalRecorder(FolderRecorder):
         return EngineTranslator(
             BeamSearch(model, text.ends, (), replace(search, beam=1)),
             lambda ids: detokenize([text.decode(ids)]),
-            longest,
+            longest - 2,  # so that a piece of the translation fits
             lambda length: longest - length - 1,
             self.device,
             batch_tokens,
