@@ -5,8 +5,8 @@
 The model reads `<s> <de> source <en> target </s>`, or the same with the languages swapped, in lower-cased Moses tokens.
 Its vocabulary joins the sentencepiece pieces of the bundled models. The loss is that of the target's pieces, so that
 nothing but translation makes its heads attend to the source. The learning rate is constant after a warm-up, and falls
-to zero over the last updates: a longer training goes on from where the fall began. On a GPU, matrix products are in
-bfloat16.
+to zero over the last updates: a longer training goes on from where the fall began. Matrix products are in bfloat16 on
+a GPU, and on a CPU that has such instructions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from align import read_text
+from align.models.engine.linear import multiplies_bfloat16
 from align.models.folder import find_model
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
@@ -124,6 +125,11 @@ def batches(sequences: Sequence[Example], tokens: int, seed: int) -> Iterator[li
         epoch += 1
 
 
+def has_bfloat16(device: torch.device) -> bool:
+    """Tell whether bfloat16 takes less time than float32."""
+    return device.type == "cuda" or multiplies_bfloat16()
+
+
 def target_losses(model: Any, batch: Sequence[Example], smoothing: float) -> tuple[Tensor, int]:
     """Return the sum of the losses of the targets' pieces, and their number."""
     device = model.device
@@ -136,7 +142,7 @@ def target_losses(model: Any, batch: Sequence[Example], smoothing: float) -> tup
         places = range(example.prompt - 1, len(example.ids) - 1)
         rows.append(torch.arange(places.start, places.stop) + number * longest)
         following += example.ids[example.prompt :]
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+    with torch.autocast(device.type, torch.bfloat16, enabled=has_bfloat16(device)):
         states = model.model(input_ids=ids.to(device), use_cache=False).last_hidden_state.flatten(0, 1)
         logits = model.lm_head(states[torch.cat(rows).to(device)])
     loss = torch.nn.functional.cross_entropy(
@@ -176,9 +182,10 @@ def add_dropout(model: Any, rate: float) -> None:
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon in float32: momentum whose singular values are made nearly equal (Jordan et al. 2024).
+    """Muon: momentum whose singular values are made nearly equal (Jordan et al. 2024).
 
-    torch.optim.Muon computes in bfloat16, which takes longer than the model itself on CPUs without such products.
+    torch.optim.Muon computes in bfloat16 on every device, which takes longer than the model itself on CPUs without such
+    products.
 
     Args:
         matrices: of the layers.
@@ -201,7 +208,8 @@ class Muon(torch.optim.Optimizer):
                     momentum = self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
                     assert matrix.grad is not None
                     momenta.append(matrix.grad.lerp(momentum.lerp_(matrix.grad, 0.05), 0.95))
-                changes = orthogonalized(torch.stack(momenta))
+                stacked = torch.stack(momenta)
+                changes = orthogonalized(stacked.bfloat16() if has_bfloat16(stacked.device) else stacked)
                 size = 0.2 * max(rows, columns) ** 0.5 * group["lr"]
                 for matrix, change in zip(matrices, changes, strict=True):
                     matrix.mul_(1 - 0.01 * group["lr"]).add_(change, alpha=-size)
@@ -297,6 +305,8 @@ def run(
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=size, **sizes, **SETTINGS))
     if dropout:
         add_dropout(model, dropout)
+    if device == "cpu":  # whose fused attention is slow backwards, in bfloat16 half of the time
+        model.set_attn_implementation("eager")
     model.to(device).train()
     optimizers = make_optimizers(model, rate)
     state = folder / "training.pt"
