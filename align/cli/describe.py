@@ -211,7 +211,7 @@ def prepare(
 ) -> tuple[Path, dict[Path, bytes], ModelOptions]:
     """Return the path of model.toml, the content of files to copy, and the options, all checked; write no file."""
     copies = dict[Path, bytes]()
-    root = (folder.adapter or folder.root).resolve()
+    root = folder.own_root.resolve()
     if root.is_relative_to(BUNDLED) or folder.backend == "encoder":
         raise ModelError("the description of a bundled model is fixed", file=model)
     given = options.source_lang, options.target_lang

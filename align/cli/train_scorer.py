@@ -84,7 +84,7 @@ def train_scorer(text: Input, args: TrainingArgs, request: Request) -> None:
     from align.training.scorer import read_examples, train_network, with_runs
 
     recorder: Any = forward.forward.recorder
-    root: Path = recorder.origin[0].root
+    root: Path = recorder.origin[0].own_root
     if args.output is None and root.parent == BUNDLED:
         raise ModelError("a bundled model; name another file for the scorer with -o", file=str(root))
     for one in (forward, *reverse):

@@ -51,6 +51,11 @@ class ModelFolder:
     adapter: Path | None = None  # folder of a LoRA adapter to merge into this model
 
     @property
+    def own_root(self) -> Path:
+        """The folder of what is stored about the model, its adapter's if there is one."""
+        return self.adapter or self.root
+
+    @property
     def text_root(self) -> Path:
         """The folder of the tokenizer files; an adapter may have its own."""
         names = ("tokenizer.json", "source.spm", "merges.txt", "sentencepiece.bpe.model", "spiece.model")

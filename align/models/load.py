@@ -157,8 +157,8 @@ def load(
         if cell not in all_cells(recorder):
             heads = f" of {plural(recorder.heads, 'head')}" if recorder.heads else ""
             message = f"the model has {plural(recorder.layers, 'layer')}{heads}"
-            own = folder.adapter and folder.adapter / "model.toml"  # which decides, if there is one
-            file = own if own and own.is_file() else folder.root / "model.toml"
+            own = folder.own_root / "model.toml"  # which decides, if there is one
+            file = own if own.is_file() else folder.root / "model.toml"
             raise ModelError(f"layer {cell.layer}, head {cell.head} is out of range: {message}", file=str(file))
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS if recorder.device == "cpu" else GPU_BATCH_TOKENS
@@ -241,7 +241,7 @@ def ensemble(aligner: Aligner, encoder: Aligner, *, threshold: float = THRESHOLD
 
 def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, direction: Direction) -> LinkScorer | None:
     """Return the link scorer to use: the one that is named, or the model's own, or the general one."""
-    path, recorder = folder.root / SCORER_FILE, direction.recorder
+    path, recorder = folder.own_root / SCORER_FILE, direction.recorder
     if scorer is None or isinstance(recorder, StateRecorder):
         return None
     if scorer == AUTO and not path.is_file():

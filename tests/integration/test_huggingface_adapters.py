@@ -17,6 +17,8 @@ from safetensors.torch import load_file, save_file
 from align import ModelOptions, Pair, Search, TextWarning, load, translate
 from align.core.errors import ModelError
 from align.core.scores import collate
+from align.models.folder import GENERAL_SCORER, SCORER_FILE
+from align.models.link_scorer import LinkScorer
 from tests.hub_models import find_model, write_model
 from tests.hugging import change
 from tests.integration.test_huggingface import cache, in_cache
@@ -83,6 +85,14 @@ def test_it_is_merged_into_the_model_beside_it(base: Path, tmp_path: Path, by_ro
     one, other = ([a.pair.target for a in translate(load(f, options=OPTIONS), sentence, Search(beam=1, max_len_b=5))]
                   for f in (tmp_path / "adapter", whole))  # fmt: skip
     assert one == other
+
+
+def test_it_has_its_own_scorer(adapter: Path, base: Path) -> None:
+    shutil.copy(GENERAL_SCORER, adapter / SCORER_FILE)
+    for folder, file in ((adapter, adapter / SCORER_FILE), (adapter.parent / base.name, GENERAL_SCORER)):
+        scorer = load(folder, options=OPTIONS).forward.scorer
+        assert isinstance(scorer, LinkScorer)
+        assert scorer.path == file
 
 
 def test_the_model_is_in_the_same_folder_or_on_the_hub(base: Path, tmp_path: Path, cache: Path) -> None:
