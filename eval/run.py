@@ -71,6 +71,8 @@ COMMANDS: dict[str, tuple[Option, ...]] = {
     "scorer": (
         option("folder", type=Path, help="of recipes/scorer.py"),
         *(DATA, CONFIG, option("--threads", type=int, default=1)),
+        option("--systems", nargs="+", metavar="NAME", help="in [scorer] (default: those whose models are there)"),
+        option("--name", default="scorer", help="how the names of the tables begin"),
     ),
     "attention": EXPERIMENT,
     "guided": (option("folder", type=Path, help="of recipes/guided.py"), *EXPERIMENT),

@@ -64,10 +64,12 @@ class System:
         return [alignment.scores for alignment in alignments]
 
 
-def read_systems(config: dict[str, Any], data: Path) -> Iterator[System]:
-    """Yield the systems whose models are there."""
+def read_systems(config: dict[str, Any], data: Path, names: Sequence[str] | None) -> Iterator[System]:
+    """Yield the systems that are named, by default all, if their models are there."""
     for name, about in config["scorer"].items():
-        if all(Path(path_of(model, data)).exists() or "/" not in model for model in about["models"]):
+        if name in (names or config["scorer"]) and all(
+            Path(path_of(model, data)).exists() or "/" not in model for model in about["models"]
+        ):
             text = read_text(config, about["gold"], data)
             yield System(name, about, load_system(about, data), text)
 
@@ -112,7 +114,9 @@ def expected_best(scores: Iterable[LinkScores]) -> float:
     return best[1]
 
 
-def run(folder: Path, data: Path, config: Path, threads: int, output: Path) -> None:
+def run(
+    folder: Path, data: Path, config: Path, threads: int, systems: Sequence[str] | None, name: str, output: Path
+) -> None:
     """Measure, print, write."""
     torch.set_num_threads(threads)
     settings = read_config(config)
@@ -121,40 +125,43 @@ def run(folder: Path, data: Path, config: Path, threads: int, output: Path) -> N
     reliabilities: list[dict[str, Value]] = []
     thresholds: list[dict[str, Value]] = []
     models: list[str] = []
-    for system in read_systems(settings, data):
+    for system in read_systems(settings, data, systems):
         models += [model.forward.recorder.name for model in system.models]
         for directions in DIRECTIONS:
-            name, text = {"system": system.name, "models": directions}, system.text
+            of, text = {"system": system.name, "models": directions}, system.text
             plain = counts_above(system.scores(directions, None), text.gold, THRESHOLD)
-            rows.append({**name, "scorer": "none", **measured(plain, text, None)})
+            rows.append({**of, "scorer": "none", **measured(plain, text, None)})
             kinds = (system.about[kind] for kind in ("language", "architecture"))
             lacking = [path for kind in kinds if (path := folder / f"without-{kind}.safetensors").exists()]
             for path in [*sorted(folder.glob("all.*.safetensors")), *lacking]:
                 scores = system.scores(directions, path)
                 rows.append(
-                    {**name, "scorer": path.stem, **measured(counts_above(scores, text.gold, THRESHOLD), text, plain)}
+                    {**of, "scorer": path.stem, **measured(counts_above(scores, text.gold, THRESHOLD), text, plain)}
                 )
                 if path in lacking or (path.stem == "all.1" and "labels" not in system.about):
                     left_out.append(rows[-1])
                 if path.stem == "all.1":
-                    reliabilities += ({**name, **row} for row in reliability(scores, text.gold))
-                    thresholds.append({**name, "expected": expected_best(scores), **by_threshold(scores, text.gold)})
+                    reliabilities += ({**of, **row} for row in reliability(scores, text.gold))
+                    thresholds.append({**of, "expected": expected_best(scores), **by_threshold(scores, text.gold)})
     for row, value in zip(left_out, holm([float(str(row["p"])) for row in left_out]), strict=True):
         row["holm"] = value
     sign = signature({"model": models}, "scorer")
-    systems = [Column("system", "system"), Column("models", "models")]
+    of_system = [Column("system", "system"), Column("models", "models")]
     rates = [Column("gold", "gold"), *score_columns(Text(["all"], [], [], [0]))]
     write_table(
-        [*systems, Column("scorer", "scorer"), *rates, Column("holm", "Holm's p", 4)], rows, sign, output / "scorer.tsv"
+        [*of_system, Column("scorer", "scorer"), *rates, Column("holm", "Holm's p", 4)],
+        rows,
+        sign,
+        output / f"{name}.tsv",
     )
     columns = [Column("from", "score from", 2), Column("to", "to", 2), Column("links", "links")]
     columns += [Column("score", "mean score", 1), Column("precision", "precision", 1)]
-    write_table([*systems, *columns], reliabilities, sign, output / "scorer.reliability.tsv")
+    write_table([*of_system, *columns], reliabilities, sign, output / f"{name}.reliability.tsv")
     columns = [
         Column("expected", "highest expected F", 2),
         *(Column(f"aer_{round(100 * t)}", f"AER {t:g}", 1) for t in THRESHOLDS),
     ]
-    write_table([*systems, *columns], thresholds, sign, output / "scorer.thresholds.tsv")
+    write_table([*of_system, *columns], thresholds, sign, output / f"{name}.thresholds.tsv")
 
 
 def measured(counts: Counts, text: Text, reference: Counts | None) -> dict[str, Value]:

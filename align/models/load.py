@@ -101,7 +101,7 @@ def load(
         workers: processes that share a text, with one CPU thread each.
         scorer: file of a link scorer (`extract-align train scorer`), which gives links their scores; "auto" is
             `scorer.safetensors` next to the model, if there is one and the model is read as it was trained, and
-            otherwise, of an encoder-decoder, the general scorer; None for soft scores.
+            otherwise the general scorer; None for soft scores.
         settings: "0.3" for the defaults and links of release 0.3, but for unusual hyphens; not for a bundled model.
         unknown: no other argument is accepted.
 
@@ -210,7 +210,7 @@ def two_way(forward: Aligner, reverse: Aligner, method: str = SOFT, *, threshold
     direction, scorer = forward.forward, forward.forward.scorer
     if method == SOFT and isinstance(scorer, LinkScorer) and (mismatch := scorer.mismatch(reverse.forward, "reverse")):
         warnings.warn(f"{scorer.path}: {mismatch}: the general scorer is used", TextWarning, stacklevel=2)
-        direction = replace(direction, scorer=_general_scorer(direction.recorder))
+        direction = replace(direction, scorer=read_scorer(device=direction.recorder.device))
     return replace(forward, forward=direction, reverse=reverse.forward, method=method, threshold=threshold)
 
 
@@ -245,7 +245,7 @@ def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, dir
     if scorer is None or isinstance(recorder, StateRecorder):
         return None
     if scorer == AUTO and not path.is_file():
-        return _general_scorer(recorder)
+        return read_scorer(device=recorder.device)
     if scorer != AUTO:
         path = Path(scorer)
     trained = read_scorer(path, recorder.device)
@@ -259,9 +259,4 @@ def _find_scorer(scorer: str | os.PathLike[str] | None, folder: ModelFolder, dir
         warnings.warn(message, TextWarning, stacklevel=3)
     elif direction.settings.threshold is not None:  # without one no link has a score of a scorer
         warnings.warn(f"{path}: {mismatch}: the general scorer is used", TextWarning, stacklevel=3)
-    return _general_scorer(recorder)
-
-
-def _general_scorer(recorder: Recorder) -> LinkScorer | None:
-    """Return the general scorer, for an encoder-decoder; it has not been measured with decoder-only models."""
-    return None if recorder.prompted else read_scorer(device=recorder.device)
+    return read_scorer(device=recorder.device)

@@ -21,8 +21,8 @@ from align.core.errors import ModelError, PairError
 from align.core.types import Search
 from align.models.causal.model import CausalRecorder, Text
 from align.models.causal.template import read_template
-from align.models.folder import GENERAL_SCORER
 from align.models.huggingface.tokenizer_json import JsonTokenizer
+from align.models.link_scorer import read_scorer
 from align.models.model_toml import ModelOptions
 from align.models.settings import Config
 from tests import causal
@@ -112,8 +112,8 @@ def test_both_directions_of_one_model_share_its_weights(llama: tuple[Path, Any])
     assert recorder_of(reverse).transformer is recorder_of(forward).transformer
     assert recorder_of(reverse).prompts.template.parts[0] == "Translate this from English to German:\nEnglish: "
     both = two_way(forward, reverse)
-    assert (forward.forward.scorer, reverse.forward.scorer) == (None, None)  # only encoder-decoders have one by default
-    assert load(llama[0], options=swapped, scorer=GENERAL_SCORER).forward.scorer
+    assert both.forward.scorer is read_scorer()
+    assert load(llama[0], options=swapped, scorer=None).forward.scorer is None
     assert all(0 <= i < 6 and 0 <= j < 6 for i, j in both.align(SOURCE, TARGET))
     again = pickle.loads(pickle.dumps(both))
     assert again.align(SOURCE, TARGET).scores == both.align(SOURCE, TARGET).scores
