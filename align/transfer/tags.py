@@ -94,7 +94,7 @@ XML_TAG = re.compile(
 )
 """A tag of well-formed XML, or anything else that may have angle brackets."""
 
-_VALUE = r"""\s*=+(?!=)\s*(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*(?![^>\s]))"""
+_VALUE = r"""\s*=+(?!=)\s*(?!\s)(?:'[^']*'|"[^"]*"|(?!['"])[^>\s]*(?![^>\s]))"""
 _ATTRIBUTES = rf"""(?:\s|/(?!>)|(?<=['"\s/])[^\s/>][^\s/=>]*(?:{_VALUE}|(?=[\s/>])(?!\s*=)))*"""
 """Attributes of HTML, each in one way only, so that a tag without its end takes no longer than others."""
 
@@ -104,7 +104,7 @@ _HTML_TAG = re.compile(
     r"|</\s*(?P<close>[a-z][^\t\n\r\f />\x00]*|[0-9]{1,9}(?=\s*>))[^>]*>"
     rf"|(?P<tag><(?P<unread>script|style){_ATTRIBUTES}>)"
     r".*?(?=</\s*(?P=unread)\s*>|\Z)"  # content that is not text
-    rf"|<(?P<open>[a-z][^\t\n\r\f />\x00]*|[0-9]{{1,9}}(?=\s*/?>)){_ATTRIBUTES}(?P<empty>/)?>"
+    rf"|<(?P<open>[a-z][^\t\n\r\f />\x00]*(?=[\t\n\r\f />\x00])|[0-9]{{1,9}}(?=\s*/?>)){_ATTRIBUTES}(?P<empty>/)?>"
     r"|<[!a-z][^>]*>",  # a comment or a tag without its end
     re.DOTALL | re.IGNORECASE,
 )

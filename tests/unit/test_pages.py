@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -114,6 +116,21 @@ def test_attributes_follow_their_tags() -> None:
 def test_addresses_paths_and_templates_are_kept(text: str, kept: str) -> None:
     (segment,) = Page(text, "html").segments
     assert " ".join(token.text for token in segment.tokens if token.name == "kept") == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ siehe " + "[a](b) " * 400,
+        "--a=x," * 4000,
+        "1." * 200_000 + "%",
+        f"<a{' a= b' * 4000} c='>",
+        "<a'" * 40_000 + " b='>",
+    ],
+)
+def test_a_long_line_is_soon_read(text: str) -> None:
+    program = "import sys; from align.transfer.pages import Page; Page(sys.stdin.read(), 'html,placeholders')"
+    subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=60)
 
 
 def test_a_cdata_section_is_text() -> None:
