@@ -11,6 +11,7 @@ from html import unescape
 from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
+from align.transfer.markup import around, unbroken_parts
 from align.transfer.tags import (
     BLOCK,
     ICU,
@@ -57,7 +58,7 @@ _ENDED_BY = {
 _TAG = re.compile(r"""<[A-Za-z](?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _UNQUOTED = re.compile(r"""[^\s"'=<>`]+""")
 
-_VALUE = r"(?:\[=[^\s\[\]]{1,60}\]|=\"[^\"\s]{0,200}\"|=(?:(?:[A-Za-z]:\\\S{0,200}|[^\s\\]{0,200})[\w/*%>])?)?"
+_VALUE = r"(?:\[=[^\s\[\]]{1,60}\]|=\"+[^\"\s]{0,200}\"+|=(?:(?:[A-Za-z]:\\\S{0,200}|[^\s\\]{0,200})[\w/*%>])?)?"
 _OPTION = rf"(?<![\w/-])(?:--(?:\[no-\])?[a-z][\w-]{{0,60}}{_VALUE}|-(?:[A-Za-z][0-9]?|[a-z]{{2}})(?![\w-]))"
 _ESCAPE = re.compile(r"\\(?:[\"']|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")  # of a character in a program's string
 
@@ -77,6 +78,7 @@ _KEPT_TEXT = re.compile(
     r"|(?P<entity>&[A-Za-z_][\w.-]{0,80};)"
 )
 _AFTER = ".,;:!?)]}'»”’*`"  # marks that end a sentence or a bracket, not an address
+_NAMED, _BOUNDS = re.compile(r"&#?\w{1,31};"), "<>\"'\xa0"  # entities, and characters that end addresses so, too
 _LEAD = re.compile(r"\s*(?:(?:#{1,6}|[-*+>]|\[[ xX]\])\s+)*")  # marks before headings, items and quotations
 
 WORD_LETTER = LETTER.replace("^", r"^\d", 1)  # a pattern of a letter that parts a word from a number
@@ -131,7 +133,7 @@ def keep_elements(tokens: Sequence[Token], names: Iterable[str], syntax: Syntax)
             name = next((part.name for part in inside if part.kind != "text" and part.name in _SEPARATE), KEPT)
             result.append(Token("point", "".join(part.text for part in inside), name))
         elif token.kind == "text" and not token.name:
-            result += _keep_text(token.text, syntax.escaped)
+            result += _keep_text(token.text, syntax)
         else:
             result.append(token)
         n = end + 1
@@ -181,10 +183,11 @@ def _implied_end(tokens: Sequence[Token], start: int) -> int:
     return len(tokens) - 1
 
 
-def _keep_text(text: str, entities: bool) -> Iterator[Token]:
-    """Yield the tokens of a text: what is kept of it, and the text between."""
-    at = 0
-    for match in _KEPT_TEXT.finditer(text):
+def _keep_text(text: str, syntax: Syntax) -> Iterator[Token]:
+    """Yield the tokens of a text: what is kept of it, and the text between. No entity is cut."""
+    at, entities, parts = 0, syntax.escaped, unbroken_parts(text, syntax)
+    visible = _NAMED.sub(lambda name: c * len(name[0]) if (c := unescape(name[0])) in _BOUNDS else name[0], text)
+    for match in _KEPT_TEXT.finditer(visible if entities else text):
         start, end = match.span()
         character = unescaped(match["escape"] or "0")
         is_known = match["entity"] and (not entities or unescape(match[0]) != match[0])
@@ -193,6 +196,7 @@ def _keep_text(text: str, entities: bool) -> Iterator[Token]:
         if match["path"]:
             end = start + len(match[0].rstrip(_AFTER))
             end += match[0][: end - start].count("(") > match[0][: end - start].count(")")
+        end = around(parts, end)[1]
         if end > start + 1 or match["lines"]:
             name = _LINE_END if match["ends"] or match["lines"] else _SPACE if character.isspace() else KEPT
             yield Token("text", text[at:start])

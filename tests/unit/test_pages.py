@@ -118,6 +118,23 @@ def test_addresses_paths_and_templates_are_kept(text: str, kept: str) -> None:
     assert " ".join(token.text for token in segment.tokens if token.name == "kept") == kept
 
 
+@pytest.mark.parametrize("tags", ["xml", "html"])
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("mehr unter &quot;https://a.example/&quot;!", "https://a.example/"),
+        ("mehr unter &lt;https://a.example/?b=1&amp;c=&amp;&gt;.", "https://a.example/?b=1&amp;c=&amp;"),
+        ("mehr unter &#39;www.a.example&#x27;, C:\\a&#160;da", "www.a.example C:\\a"),
+        ("mit --file=&lt;Name&gt;.", "--file=&lt;Name&gt;"),
+        ("mit &quot;--a=b&quot; oder --a=&quot;b&quot;.", "--a=b --a=&quot;b&quot;"),
+        ("mit --file=gr&uuml;n&eacute;.", "--file=gr&uuml;n&eacute;"),
+    ],
+)
+def test_no_entity_is_cut(tags: str, text: str, kept: str) -> None:
+    (segment,) = Page(text, tags).segments
+    assert " ".join(token.text for token in segment.tokens if token.name == "kept") == kept
+
+
 @pytest.mark.parametrize(
     "text",
     [
