@@ -182,8 +182,8 @@ empty-translations  models/engine/search.py  tests/parity/test_translate_hugging
 + elif step < 0:
 === transfer of tags
 siblings-reversed  transfer/markup.py  tests/unit/test_markup.py
-- waiting.extend((child, limit) for child in reversed(items[begin:end]))
-+ waiting.extend((child, limit) for child in items[begin:end])
+- for part in reversed(items[begin:end]):
++ for part in items[begin:end]:
 text-not-escaped  transfer/standins.py  tests/unit/test_pages.py
 - escape(text, quote=False) if
 + text if

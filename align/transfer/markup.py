@@ -117,7 +117,11 @@ class _Writer:
         items = self._items[key]
         begin = bisect_left(items, low, key=lambda child: child.window[0])
         end = bisect_right(items, high, lo=begin, key=lambda child: child.window[0])
-        waiting.extend((child, limit) for child in reversed(items[begin:end]))
+        for part in reversed(items[begin:end]):
+            waiting.append((part, limit))
+            at, _ = self._characters.get(part.element.tokens[0], (0, 0))
+            if part.element.tokens[0] in self._windows and at > self._words[part.window[0]][0]:  # within a word
+                limit = min(limit, at)
 
     def _order(self, item: _Item) -> tuple[int, int, int, tuple[int, int]]:
         low, high = item.window
@@ -415,6 +419,7 @@ class _Placing:
         self.characters: dict[int, Window] = {}
         self.spaces: dict[int, tuple[str, str]] = {}
         self._enclosed, self._edges = bytearray(len(target)), bytearray(len(target) + 1)
+        self._ends, self._starts = dict[int, int](), dict[int, int]()  # of characters, by the offsets in the source
         self._parts: set[int] = set()  # elements whose characters are a part of a word, by what is around it
         self.report: list[tuple[set[int], Placement]] = []
 
@@ -496,12 +501,25 @@ class _Placing:
         if len(spans) == 1 and spans[0].words == parent.words and self._words and INSIDE not in spans[0].remarks:
             place = None if self._split else self._find_verbatim(spans[0], parent, *regions)
             return [[place] if place else [*regions]], [0] * len(self._words)
-        words = [child.words for child in spans]
+        known = [None if self._split else self._find_verbatim(child, parent, regions[0]) for child in spans]
+        # a part of a word, such as its comma, leaves the word to the elements next to it
+        words, apart = [child.words for child in spans], [*known]
+        starts, ends = {child.start for child in spans}, {child.end for child in spans}
+        for n, (child, place) in enumerate(zip(spans, known, strict=True)):
+            text = self.markup.shown[child.start : child.end].strip(" \t")
+            whole = place and (self.spans[place[0]][0], self.spans[place[1] - 1][1])
+            is_part = self.characters[child.tokens[0]] != whole if whole else is_punctuation(text)
+            if is_part and INSIDE in child.remarks and (child.start in ends or child.end in starts):
+                words[n], apart[n] = (0, 0), None
         if self._split:
-            return place_split(self._scores, words, regions)
-        (region,) = regions
-        known = [self._find_verbatim(child, parent, region) for child in spans]
-        placed, taken = place_apart(self._scores, words, region, known)
+            windows, owners = place_split(self._scores, words, regions)
+            for n, child in enumerate(spans):
+                for region in regions if INSIDE in child.remarks else ():
+                    if not windows[n] and (place := self._find_verbatim(child, parent, region)):
+                        windows[n] = [place]
+            return windows, owners
+        placed, taken = place_apart(self._scores, words, regions[0], apart)
+        placed = [window or place for window, place in zip(placed, known, strict=True)]
         for n, (child, window) in enumerate(zip(spans, placed, strict=True)):
             if window and child.tokens[0] not in self.characters and INSIDE not in child.remarks:
                 self._find_in_compound(child, window)
@@ -530,7 +548,10 @@ class _Placing:
             self._parts.add(element.tokens[0])
 
     def borders(self, element: Element, window: Window) -> tuple[int | None, int | None]:
-        """Return the characters where an element starts and ends in glued words, if both sides have the same border."""
+        """Return the characters where an element starts and ends in glued words, if both sides have the same border.
+
+        If not, an element that it touches is a border.
+        """
         (offset, first), (end_offset, last) = self.markup.edges(element)
         plain, words, (begin, after) = self.markup.plain, self.markup.words, element.words
         found: list[int | None] = []
@@ -545,7 +566,9 @@ class _Placing:
             outer = outer if at > outer[0] else [0, 0]
             place = border(both[0][outer[0] :], at - outer[0], both[1][outer[1] :])
             place = at - outer[1] if other == word else place
-            found.append(None if place is None else self.spans[k][side < 0] + side * (place + outer[1]))
+            edge = None if place is None else self.spans[k][side < 0] + side * (place + outer[1])
+            near = self._ends.get(element.start, -1) if side > 0 else self._starts.get(element.end, -1)
+            found.append(near if edge is None and other and self.spans[k][0] < near < self.spans[k][1] else edge)
         start, end = found
         return (start, end) if start is None or end is None or start < end else (None, None)
 
@@ -623,6 +646,7 @@ class _Placing:
     def _note_characters(self, element: Element, place: Window) -> Window:
         """Keep and return the characters that an element encloses."""
         start, end = self.characters[element.tokens[0]] = place
+        self._starts[element.start], self._ends[element.end] = place
         self._enclosed[start:end] = b"\1" * (end - start)
         self._edges[start] = 1
         return place

@@ -523,6 +523,12 @@ def test_a_tag_may_be_split() -> None:
     )
 
 
+def test_parts_of_a_word_stay_if_tags_are_split() -> None:
+    text = "<i>(</i><b>ein Hut</b><sup>1</sup><i>)</i>"
+    placed = transfer_markup(text, "(a hat1)", {(0, 0), (1, 1)}, split=True)
+    assert placed.text == "<i>(</i><b>a hat</b><sup>1</sup><i>)</i>"
+
+
 def test_halves_without_the_other_are_points() -> None:
     found = transfer_markup("a <b>b</i> c", "x y z", parse_pharaoh("0-0 1-1 2-2"), tags="html")
     assert found.text == "x <b>y</i> z"
@@ -563,6 +569,15 @@ def test_halves_without_the_other_are_points() -> None:
         ("in Ost/<b>Rom</b>.", "in East/Rome.", "0-0 1-1", "in East/<b>Rome</b>."),
         ('Siehe <a href="x">Seite&nbsp;9</a>.', "See page&nbsp;9.", "0-0 1-1", 'See <a href="x">page&nbsp;9</a>.'),
         ("Ein <b>Hut</b>&quot; da", "A &quot;hat&quot; there", "0-0 1-1 2-2", "A &quot;<b>hat</b>&quot; there"),
+        # parts of one word
+        ("ein <b>Hut</b><i>.</i>", "a hat.", "0-0 1-1", "a <b>hat</b><i>.</i>"),
+        ("<b>Ja</b><i>:</i> da", "Yes: there", "0-0 1-1", "<b>Yes</b><i>:</i> there"),
+        ("ein <b>alter Hut</b><i>.</i>", "an old hat.", "0-0 1-1 2-2", "an <b>old hat</b><i>.</i>"),
+        ("<i>(</i><b>ein Hut</b><i>)</i>, da", "(a hat), there", "0-0 1-1 2-2", "<i>(</i><b>a hat</b><i>)</i>, there"),
+        ("ein <b>Hut</b><sup>1</sup>, da", "a hat1, there", "0-0 1-1 2-2", "a <b>hat</b><sup>1</sup>, there"),
+        ("<b>Hut</b><i>+</i><u>Tor</u> da", "hat+gate there", "0-0 1-1", "<b>hat</b><i>+</i><u>gate</u> there"),
+        ("<i>„</i><b>Hut</b> da", "“hat there", "0-0 1-1", "<i></i>“<b>hat</b> there"),
+        ("ein <b>Hut</b><sup>1</sup>", "a hat 1", "0-0 1-1", "a <b>hat</b> <sup>1</sup>"),
         # entities without a semicolon
         ("<b>copy</b> x", "&copy 2020", "0-0 1-1", "<b>&copy</b> 2020"),
         ("<b>lt</b> x", "&lt 1", "0-0 1-1", "<b>&lt</b> 1"),
