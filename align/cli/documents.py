@@ -22,11 +22,12 @@ from align.io.reader import name_shown
 from align.io.session import Session
 from align.models.languages import base_language, is_group, named_language, same_language
 from align.transfer.documents import LARGEST, read_document
-from align.transfer.inline import Inline
+from align.transfer.inline import Inline, without_comments
 from align.transfer.lines import find_faults
 from align.transfer.markup import Placement, review_line
 from align.transfer.pages import Page
 from align.transfer.segments import Document, Segment
+from align.transfer.tags import Syntax
 
 Row = Mapping[str, Any]
 Languages = tuple[str, str]  # codes of source and target; "" for one that is unknown
@@ -96,9 +97,10 @@ class _Run:
 
         def pages() -> Iterator[tuple[int, Page]]:
             for n in self.empty:
-                segment = self._segments[n]
+                segment, syntax = self._segments[n], Syntax.of(self._segments[n].tags)
                 try:
-                    page = Page(segment.source, segment.tags, keep=(), line=segment.line)
+                    source = "".join(token.text for token in without_comments(syntax.parse(segment.source), syntax))
+                    page = Page(source, syntax, keep=(), line=segment.line)
                 except ValueError as error:
                     self.leave(n, str(error))
                     continue

@@ -15,7 +15,7 @@ from align.io.session import Session
 from align.models.languages import base_language
 from align.models.sentences import split_sentences
 from align.models.translate import CopyingPair
-from align.transfer.inline import Inline, without_comments
+from align.transfer.inline import Inline
 from align.transfer.markup import Placement
 from align.transfer.pages import KEPT, WORD_LETTER, Page, Segment, unescaped
 from align.transfer.tags import ICU, PLACEHOLDER, Token
@@ -72,7 +72,7 @@ class Passage:
             if token.kind == "text":
                 token = token._replace(text=unescaped(token.text).replace(apostrophe, "'"))
             tokens.append(Token("text", texts[n]) if n in texts else token)
-        return [token for token in without_comments(tokens, self._segment.syntax) if token.text]
+        return [token for token in tokens if token.text]
 
     def place(self, alignments: Sequence[Alignment], *, split: bool = False) -> tuple[str, list[Placement]]:
         """Return the translation with all tags, and where each is."""

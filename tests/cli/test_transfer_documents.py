@@ -30,7 +30,7 @@ XLIFF = """<xliff version="1.2"><file><body>
   <target>The house is old.</target>
  </trans-unit>
  <trans-unit id="2">
-  <source>Das <g id="1">Haus</g> ist alt &amp; groß.</source>
+  <source>Das <g id="1">Haus</g> ist <!-- sehr -->alt &amp; groß.</source>
  </trans-unit>
  <trans-unit id="3"><source>Das <x id="1"/></source><target><x id="1"/> That</target></trans-unit>
  <trans-unit id="4"><source>Das <x id="1"/></source><target><![CDATA[That]]></target></trans-unit>

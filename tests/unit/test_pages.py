@@ -150,6 +150,12 @@ def test_a_long_line_is_soon_read(text: str) -> None:
     subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=60)
 
 
+def test_comments_and_instructions_stay_in_lines() -> None:
+    for tags, point in (("xml", "<?pi x?>"), ("xml,placeholders", "<?pi %s?>"), ("html", "<?pi x>")):
+        text = f"das <!-- note --> Haus ist {point} alt."
+        assert carried(text, tags, capitals) == f"DAS <!-- note --> HAUS IST {point} ALT."
+
+
 def test_a_cdata_section_is_text() -> None:
     (segment,) = Page("<a><![CDATA[der <b> & Hund]]> schläft</a>", "xml").segments
     passage = Passage(segment, "de")
