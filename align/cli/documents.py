@@ -27,7 +27,7 @@ from align.transfer.lines import find_faults
 from align.transfer.markup import Placement, review_line
 from align.transfer.pages import Page
 from align.transfer.segments import Document, Segment
-from align.transfer.tags import Syntax
+from align.transfer.tags import CDATA, Syntax, parse_html
 
 Row = Mapping[str, Any]
 Languages = tuple[str, str]  # codes of source and target; "" for one that is unknown
@@ -99,7 +99,11 @@ class _Run:
             for n in self.empty:
                 segment, syntax = self._segments[n], Syntax.of(self._segments[n].tags)
                 try:
-                    source = "".join(token.text for token in without_comments(syntax.parse(segment.source), syntax))
+                    tokens = without_comments(syntax.parse(segment.source), syntax)
+                    texts = [token.text.removeprefix("<![CDATA[") for token in tokens if token.name == CDATA]
+                    if any(part.kind != "text" for text in texts for part in parse_html(text)):
+                        raise ValueError("tags in a CDATA section")
+                    source = "".join(token.text for token in tokens)
                     page = Page(source, syntax, keep=(), line=segment.line)
                 except ValueError as error:
                     self.leave(n, str(error))

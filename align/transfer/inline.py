@@ -52,6 +52,7 @@ from align.transfer.tags import (
     mixes_arguments,
     pair_placeholders,
     readable,
+    without_section,
     words_in,
 )
 from align.transfer.tree import Item, Tree, elements, is_code, overlap, partners, spare_annotations, text_of
@@ -169,9 +170,7 @@ class Inline:
         well_formed: bool = True,
     ) -> None:
         self.syntax, self._as_written, self._well_formed = syntax, as_written, well_formed
-        self._translation = self._flatten(text_of(target))  # without its tags
-        self._offsets = [*accumulate((len(token.text) * (token.kind == "text") for token in target), initial=0)]
-        check_size(source, self._translation)
+        check_size(source, text_of(target))
         counts = [sum(token.kind != "text" for token in side) for side in (source, target)]
         if counts[1] and max(counts) > MAX_TAGS:
             raise ValueError(f"more than {MAX_TAGS:,} tags")
@@ -184,6 +183,10 @@ class Inline:
         unknown = (m for m, token in enumerate(self._target_tokens) if token.kind != "text" and m not in self._matches)
         self.extra = tuple(self._target_tokens[m].text for m in unknown)  # which the source does not have
         self.missing = tuple(self.tokens[n].text for n in sorted(self._new))  # which the translation lacks
+        if self.missing:  # a CDATA section has no room for them
+            target = self._target_tokens = [without_section(token) for token in self._target_tokens]
+        self._translation = self._flatten(text_of(target))  # without its tags
+        self._offsets = [*accumulate((len(token.text) * (token.kind == "text") for token in target), initial=0)]
         # the words, as a model reads them
         self.plain = self._layers[0].plain  # the source without tags
         self.source_words = self._layers[0].readable()

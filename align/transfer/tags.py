@@ -377,7 +377,12 @@ class Syntax:
         for token in parse_tags("".join(masked)):
             content = text[at : at + len(token.text)]
             at += len(token.text)
-            if token.kind == "text" and token.name != CDATA:
+            if token.name == CDATA:  # what would have entities elsewhere is text there
+                parts = parse_placeholders(content[9:-3], self.placeholders, self.patterns)
+                parts = [Token("text", content[:9]), *parts, Token("text", content[-3:])]
+                is_text = [part.kind == "text" or not {*part.text}.isdisjoint("&<") for part in parts]
+                tokens += [Token("text", p.text, CDATA) if t else p for p, t in zip(parts, is_text, strict=True)]
+            elif token.kind == "text":
                 tokens += parse_placeholders(content, self.placeholders, self.patterns)
             else:
                 tokens.append(token._replace(text=content))
@@ -713,6 +718,12 @@ def check_size(tokens: Sequence[Token], target: str) -> None:
         raise ValueError(f"{tags:,} tags and {len(words):,} words are too many for one sentence")
 
 
+def without_section(token: Token) -> Token:
+    """Return the text of a CDATA section as it would be written without one; any other token as it is."""
+    content = token.text.removeprefix("<![CDATA[").removesuffix("]]>")
+    return Token("text", escape(content, quote=False)) if token.name == CDATA else token
+
+
 def markup_of(tokens: Sequence[Token], syntax: Syntax, *, spaces: bool = True) -> Markup:
     """Return a line of these tokens.
 
@@ -721,11 +732,8 @@ def markup_of(tokens: Sequence[Token], syntax: Syntax, *, spaces: bool = True) -
     """
     if syntax.escaped:
         pattern, written = _SPACES if spaces else _LINE_ENDS, list[Token]()
-        for token in tokens:
-            text = token.text
-            if token.name == CDATA:  # as it would be written without a section
-                text = escape(text.removeprefix("<![CDATA[").removesuffix("]]>"), quote=False)
-            written.append(token._replace(text=pattern.sub(" ", text) if token.kind == "text" else text))
+        for token in map(without_section, tokens):
+            written.append(token._replace(text=pattern.sub(" ", token.text)) if token.kind == "text" else token)
         tokens = written
     return _markup(tokens, syntax, None)
 

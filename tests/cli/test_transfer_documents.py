@@ -37,7 +37,7 @@ XLIFF = """<xliff version="1.2"><file><body>
 </body></file></xliff>
 """
 PLACED = 'The <g id="1">house</g> is <bpt id="2">&lt;i></bpt>old<ept id="2">&lt;/i></ept>.'
-COMPLETED = XLIFF.replace("The house is old.", PLACED).replace("[That]]>", '[That]]> <x id="1"/>')
+COMPLETED = XLIFF.replace("The house is old.", PLACED).replace("<![CDATA[That]]>", 'That <x id="1"/>')
 
 PO = """msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\\n"
@@ -93,6 +93,18 @@ def test_translation(run: Run, tmp_path: Path) -> None:
     assert lines[3] == f"  <target>{PLACED}</target>"
     assert lines[7].startswith('  <target>the <g id="1">house</g> is old &amp; ')
     assert [*lines[:7], *lines[8:]] == COMPLETED.splitlines()
+
+
+def test_tags_in_cdata_are_not_translated(run: Run, tmp_path: Path) -> None:
+    units = "".join(
+        f"<trans-unit><source><![CDATA[{text}]]></source></trans-unit>\n" for text in ("<b>Haus</b>", "Haus & Hund")
+    )
+    (tmp_path / "a.xlf").write_text(f'<xliff version="1.2"><file><body>\n{units}</body></file></xliff>')
+    result = run("--translate", tmp_path / "a.xlf", "-o", tmp_path / "b.xlf")
+    first, second = (tmp_path / "b.xlf").read_text().splitlines()[1:3]
+    assert first == units.splitlines()[0]
+    assert "<target>house &amp; dog</target>" in second
+    assert ", 1 left as it is: tags in a CDATA section, 1 translated" in result.err
 
 
 MESSAGES = r"""msgid ""
@@ -252,9 +264,10 @@ a.po:31: {name!r} is missing: Das Haus ist alt.
     ),
     "lines": (
         "Ein <b>Hund</b> {n} ||| A <b>dog {n}\n\nEin Hund ||| \n<b>Ein</b> {n} ||| {n} <b>A</b> <!-- a -->\n"
-        "<i>Ein ||| A\n",
-        "lines:1: not well-formed XML: mismatched tag: A <b>dog {n}\nlines:5: not well-formed XML: mismatched tag: A\n",
-        "in 5 segments, 1 without a translation",
+        "<i>Ein ||| A\n<![CDATA[Ein {n}]]> ||| An {n}\n<![CDATA[Ein {n}]]> ||| <![CDATA[An]]>\n",
+        "lines:1: not well-formed XML: mismatched tag: A <b>dog {n}\nlines:5: not well-formed XML: mismatched tag: A\n"
+        "lines:7: {n} is missing: <![CDATA[An]]>\n",
+        "in 7 segments, 1 without a translation",
     ),
 }
 

@@ -167,7 +167,8 @@ HOUSE = "The house is old.", "0-0 1-1 2-2 3-3"
         ("<b>foo</b>amp", "xxx&amp;yyy", "0-0", "<b>xxx&amp;yyy</b>"),
         ("Der <b>name</b> da", "The &product-name; command", "0-0 1-1", "The <b>&product-name;</b> command"),
         ("Das <b>Buch</b> da", '<a href="/Buch">book</a> there', "1-1 2-2", '<b><a href="/Buch">book</a></b> there'),
-        ("<b>DATA</b> x", "<![CDATA[a DATA b]]> y", "0-0 1-3", "<b><![CDATA[a DATA b]]></b> y"),
+        ("<b>DATA</b> x", "<![CDATA[a DATA & b]]> y", "0-1 1-4", "a <b>DATA</b> &amp; b y"),
+        ("DATA x", "<![CDATA[a DATA & b]]> y", "0-1 1-4", "<![CDATA[a DATA & b]]> y"),
         ("foo<b>;bar</b>", "foo&amp;bar", "0-0", "foo<b>&amp;bar</b>"),
         ("the <b>help screen</b>", "die Hilfe-Ansicht", "0-0 1-1 2-1", "die <b>Hilfe-Ansicht</b>"),
         # a whole word, not a part of one
@@ -733,6 +734,20 @@ def test_as_many_empty_pairs_as_placeholders(names: list[str], pairs: list[str])
 def test_placeholders_in_tags(kind: str, source: str, target: str, expected: str) -> None:
     links = {(0, 0), (1, 1)} if ";" not in target else {(0, 0), (1, 2)}
     assert transfer_markup(source, target, links, tags=kind).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("ein Hut {0}", "<![CDATA[a hat {0}]]>", "<![CDATA[a hat {0}]]>"),
+        ("<![CDATA[ein Hut {0}]]>", "a hat", "a hat {0}"),
+        ("<![CDATA[ein {0} Hut]]> {1}", "<![CDATA[a hat &]]> {1}", "a {0} hat &amp; {1}"),
+        ("<![CDATA[ein Hut {{a&b}}]]>", "a hat", "a hat"),
+    ],
+)
+def test_placeholders_in_cdata(source: str, target: str, expected: str) -> None:
+    placed = transfer_markup(source, target, {(0, 0), (1, 1)}, tags="xml,placeholders")
+    assert placed.text == expected
 
 
 def test_tags_and_placeholders_together() -> None:
