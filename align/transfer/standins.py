@@ -105,9 +105,11 @@ class Passage:
             originals[number] = "".join(self._segment.tokens[n].text for n in tokens)
             texts |= dict.fromkeys(tokens, "") | {tokens[0]: number}
         source = self._tokens(texts)
-        # no spaces where words of the source, or numbers, touch numbers
+        # no spaces where words or angle brackets of the source, or numbers, touch numbers
         plain, numbers = "".join(token.text for token in source if token.kind == "text"), "|".join(copied)
-        edges = [pair for number in copied for pair in ((WORD_LETTER, number), (number, WORD_LETTER))]
+        plain = unescape(plain) if syntax.escaped else plain
+        sides = (WORD_LETTER, WORD_LETTER), ("<", ">")
+        edges = [pair for number in copied for left, right in sides for pair in ((left, number), (number, right))]
         glued = (pair for pair in (*edges, *pairwise(copied)) if re.search("".join(pair), plain))
         joint = "|".join(rf"(?<={left}) (?={right})" for left, right in glued) or "(?!)"
         text = " ".join(re.sub(joint, "", sentence) for sentence in sentences if sentence)

@@ -302,6 +302,17 @@ def test_placeholders_glued_to_words_stand_apart_for_the_model(text: str, source
     assert carried(text, "html,placeholders", tuple) == text
 
 
+def test_angle_brackets_are_glued_as_they_were() -> None:
+    def part(words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(re.findall(r"[<>]|[^\s<>]+", " ".join(words)))
+
+    for text in ("siehe &lt;https://a.example/x&gt; da", "da &lt; https://a.example/x &gt; ja"):
+        (segment,) = Page(text, "html").segments
+        passage = Passage(segment, "de")
+        (alignment,) = translated(passage, part)
+        assert passage.place([replace(alignment, scores={})])[0] == text
+
+
 def test_words_are_glued_on_the_side_where_they_were() -> None:
     order = {"417": 2, "ja": 0, "428": 3, "nein": 1, ".": 4}
 
