@@ -7,6 +7,7 @@ measured on. A second table has the precision of links by their score, a third e
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -65,11 +66,16 @@ class System:
 
 
 def read_systems(config: dict[str, Any], data: Path, names: Sequence[str] | None) -> Iterator[System]:
-    """Yield the systems that are named, by default all, if their models are there."""
-    for name, about in config["scorer"].items():
-        if name in (names or config["scorer"]) and all(
-            Path(path_of(model, data)).exists() or "/" not in model for model in about["models"]
-        ):
+    """Yield the systems that are named, by default those whose models are there.
+
+    Raises:
+        ArgumentError: there is no such system.
+    """
+    if unknown := {*(names or ())} - {*config["scorer"]}:
+        raise argparse.ArgumentError(None, f"no system {min(unknown)}, only {', '.join(config['scorer'])}")
+    for name in names or config["scorer"]:
+        about = config["scorer"][name]
+        if names or all(Path(path_of(model, data)).exists() or "/" not in model for model in about["models"]):
             text = read_text(config, about["gold"], data)
             yield System(name, about, load_system(about, data), text)
 

@@ -209,7 +209,8 @@ class Muon(torch.optim.Optimizer):
                     assert matrix.grad is not None
                     momenta.append(matrix.grad.lerp(momentum.lerp_(matrix.grad, 0.05), 0.95))
                 stacked = torch.stack(momenta)
-                changes = orthogonalized(stacked.bfloat16() if has_bfloat16(stacked.device) else stacked)
+                in_half = stacked.device.type == "cpu" and multiplies_bfloat16()
+                changes = orthogonalized(stacked.bfloat16() if in_half else stacked)
                 size = 0.2 * max(rows, columns) ** 0.5 * group["lr"]
                 for matrix, change in zip(matrices, changes, strict=True):
                     matrix.mul_(1 - 0.01 * group["lr"]).add_(change, alpha=-size)
@@ -305,7 +306,7 @@ def run(
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=size, **sizes, **SETTINGS))
     if dropout:
         add_dropout(model, dropout)
-    if device == "cpu":  # whose fused attention is slow backwards, in bfloat16 half of the time
+    if device == "cpu":  # where the gradient of fused attention is slow in bfloat16
         model.set_attn_implementation("eager")
     model.to(device).train()
     optimizers = make_optimizers(model, rate)

@@ -174,7 +174,7 @@ def choose_heads(args: DescriptionArgs, aligner: Aligner, checkpoint: Path) -> t
     assert args.target
     forward, check, names, ending = aligner.forward, aligner.check, SideNames(), Path(args.heads or "").suffix
     recorder, null = forward.recorder, forward.settings.null
-    with open_text(Input((args.source, args.target), parallel=True)) as text:
+    with open_text(Input((args.source, args.target), parallel=True, blank=None)) as text:
         pairs = [*islice(text, CHOOSING_PAIRS)]
     sample = in_units(recorder, pairs)
     encoded = [item for pair in sample if (item := encode(recorder, pair, "blank")).pieces]

@@ -48,7 +48,7 @@ class TaggedText:
         self._options, self._tags = options, options.tags
         self._shown = [name_shown(name) for name in options.files]
         self.name = " and ".join(self._shown)
-        self.bad = BadLines(options.blank, drop=not options.tags.html_file)  # for lines that cannot be read
+        self.bad = BadLines(options.blank, drop=not options.tags.html_file)  # lines unreadable or blank
         self.page = self._read_page() if options.tags.html_file else None  # the whole page, if it is one
         self._column = ""  # of a file in columns
         if options.tags.tags in COLUMNS:

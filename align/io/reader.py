@@ -360,7 +360,7 @@ class Text(Iterator[Pair]):
     def __init__(self, source: Input) -> None:
         names = list(map(name_shown, source.files))
         self.name = "the input" if len(names) > 1 and not source.parallel else " and ".join(names)
-        self.lines, self.bad = 0, BadLines(source.blank)  # pairs read so far, and what becomes of bad lines
+        self.lines, self.bad = 0, BadLines(source.blank)  # pairs read so far; the policy for bad lines
         self._input = source
         self._texts = [tuple(source.files)] if source.parallel else [(name,) for name in source.files]
         self._names = [" and ".join(map(name_shown, text)) for text in self._texts]

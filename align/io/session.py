@@ -62,7 +62,7 @@ class Session:
     ) -> None:
         self.aligner, self.search, self.words = aligner, search, words
         self.align: Align = align or aligner
-        self._observer, self.choices = observer, choices  # choices: of each direction; empty until known
+        self._observer, self.choices = observer, choices  # choices: layers, heads; empty until known
         self.counts: Counter[str] = counts or Counter()  # items by what writing them returned
 
     def results(

@@ -84,7 +84,7 @@ class Repaired(NamedTuple):
     text: str
     removed: tuple[str, ...] = ()  # tags and placeholders: extra ones, doubled ones, and halves of elements
     rewritten: tuple[str, ...] = ()  # damaged ones, now as in the source, and marks that XML does not allow
-    unrepaired: tuple[str, ...] = ()  # unlike the source: native code, ICU messages; or all that is missing
+    unrepaired: tuple[str, ...] = ()  # differs and stays: native code, ICU messages; or all that is missing
     extra: tuple[str, ...] = ()  # placeholders unknown to the source that stay, as they may be text
     unsure: tuple[str, ...] = ()  # those removed, though another one, elsewhere in the text, may be too many
     certain: bool = True  # whether the tags can be told from the text; if not, `text` is as it was

@@ -37,7 +37,7 @@ class Annotated(NamedTuple):
     pair: Pair
     plain: str  # the text in one line; each word stays at its offset
     labels: Sequence[tuple[int, int, str]]  # begin, end (excluded), label: characters from 0; in line order
-    record: Mapping[str, Any]  # the whole JSON object, whose `name` has the labels; empty for a blank line
+    record: Mapping[str, Any]  # the whole JSON object, whose key `name` has the labels; empty for a blank line
     name: str
     target: str
 

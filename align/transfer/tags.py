@@ -604,7 +604,7 @@ class Element:
     point: bool
     block: bool  # whether it contains whole sentences, or an element in it does
     children: list[Element] = field(default_factory=list)
-    words: tuple[int, int] = (0, 0)  # the first, and the one after the last; of a point, twice the one after
+    words: tuple[int, int] = (0, 0)  # the first, and the one after the last; of a point, twice the word after it
     before: str = ""  # text that touches it on its left, up to the next space
     behind: str = ""  # the same on its right
     remarks: tuple[str, ...] = ()

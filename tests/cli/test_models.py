@@ -64,6 +64,10 @@ def test_lines_after_those_that_choose_heads_stay_unread(run: Run, tmp_path: Pat
     for name, words in (("s", "das haus"), ("t", "the house")):
         Path(name).write_bytes(f"{words}\n".encode() * FIRST_LINES + b"\xff\n")
     assert f"by {CHOOSING_PAIRS:,} pairs" in run("toy", "-s", "s", "-t", "t").err
+    Path("s").write_bytes(b"das haus\n\xff\n")
+    damaged = run("toy", "-s", "s", "-t", "t")
+    failed(damaged, "s, line 2: not UTF-8")
+    assert "--bad-lines" not in damaged.err
 
 
 def test_a_fairseq_checkpoint_with_dictionaries_elsewhere(run: Run, align: Run, tmp_path: Path) -> None:

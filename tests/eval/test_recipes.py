@@ -166,6 +166,10 @@ def test_a_scorer_learns_from_many_models_and_is_measured_with_them(data: Path, 
     assert all(0 <= float(row["precision"]) <= 100 for row in reliability)
     _, thresholds = read_table(Path("results/scorer.thresholds.tsv"))
     assert len(thresholds) == 6
+    options = ("scorer", "work", "--data", ".", "--config", "experiments.toml", "--name", "one.scorer", "--systems")
+    assert command(*options, "new").code == 0
+    assert {row["system"] for row in read_table(Path("results/one.scorer.tsv"))[1]} == {"new"}
+    assert "no system older, only toy, other, new, absent" in command(*options, "older").err
 
 
 def test_p_values_are_adjusted_and_thresholds_expected_by_hand() -> None:

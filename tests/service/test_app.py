@@ -416,7 +416,11 @@ def test_first_translations_load_the_model_once() -> None:
     ],
 )
 def test_a_model_that_cannot_translate(error: Exception, message: str, caplog: pytest.LogCaptureFixture) -> None:
+    tried = 0
+
     def fail() -> Any:
+        nonlocal tried
+        tried += 1
         raise error
 
     async def ask() -> None:
@@ -428,6 +432,7 @@ def test_a_model_that_cannot_translate(error: Exception, message: str, caplog: p
 
     run(ask)
     assert SECRET not in caplog.text
+    assert tried == 2
 
 
 def test_only_json_is_read() -> None:
