@@ -27,7 +27,7 @@ from align.transfer.lines import find_faults
 from align.transfer.markup import Placement, review_line
 from align.transfer.pages import Page
 from align.transfer.segments import Document, Segment
-from align.transfer.tags import CDATA, Syntax, parse_html
+from align.transfer.tags import CDATA, LOOKALIKES, Syntax, count_lookalikes, parse_html
 
 Row = Mapping[str, Any]
 Languages = tuple[str, str]  # codes of source and target; "" for one that is unknown
@@ -140,7 +140,9 @@ class _Run:
         if not translates:
             counts["without a translation"] = len(self.empty)
         for n, tags in self.placed.items():
-            counts["translated" if self._segments[n].target is None else "completed"] += 1
+            segment = self._segments[n]
+            counts["translated" if segment.target is None else "completed"] += 1
+            counts[LOOKALIKES] += count_lookalikes(Syntax.of(segment.tags).parse(segment.source))
             counts.update(remark for tag in tags for remark in tag["remarks"])
         listed = "".join(f", {count:,} {name}" for name, count in sorted(counts.items()) if count)
         tag_count = plural(sum(map(len, self.placed.values())), "tag")

@@ -24,7 +24,7 @@ from align.transfer.markup import PART, REPEATED
 from align.transfer.pages import KEEP, Page
 from align.transfer.segments import Document, Segment
 from align.transfer.spans import Annotated, read_annotated
-from align.transfer.tags import Syntax, count_lookalikes
+from align.transfer.tags import LOOKALIKES, Syntax, count_lookalikes
 
 if TYPE_CHECKING:
     from align.transfer.standins import TranslatedPage
@@ -36,9 +36,6 @@ Line = TaggedLine | LabelledLine | Annotated
 
 REMARKS = {"extra": "in the target only", "removed": "removed", "rewritten": "rewritten", "unrepaired": "not repaired"}
 """Remarks on tags and placeholders of the target that are not as in the source, by their names in the report."""
-
-LIKE = "like placeholders, left as text"
-"""What the summary says of text that may be a placeholder of another syntax."""
 
 
 class TaggedText:
@@ -208,7 +205,7 @@ class Results:
         if translation.skipped:
             text.skip(line, translation.skipped)
         segments, content = translation.page.segments, "" if translation.skipped else translation.text
-        self._counts[LIKE] += sum(count_lookalikes(segment.tokens) for segment in segments)
+        self._counts[LOOKALIKES] += sum(count_lookalikes(segment.tokens) for segment in segments)
         if text.page is None:
             self._write_line(line, content)
             report = [placement for placements in translation.report for placement in placements]
@@ -229,7 +226,7 @@ class Results:
         record = {"id": number, "tags": rows} | lists
         self._reports.add(record, (placed.source, placed.text), failed=failed, doubts=doubts)
         self._counts.update({REMARKS[name]: len(texts) for name, texts in lists.items()})
-        self._counts[LIKE] += count_lookalikes(placed.tokens)
+        self._counts[LOOKALIKES] += count_lookalikes(placed.tokens)
         self._counts["tag"] += len(rows)
         self._counts.update(remark for row in rows for remark in row["remarks"])
         self.count += 1

@@ -319,6 +319,7 @@ def count_lookalikes(tokens: Iterable[Token]) -> int:
     return sum(len(_LIKE.findall(text)) for text in texts)
 
 
+LOOKALIKES = "like placeholders, left as text"  # what a summary says of them
 PLACEHOLDERS = "placeholders"
 ESCAPED = ("xml", "html")  # kinds of tags, whose text has entities
 

@@ -107,6 +107,16 @@ def test_tags_in_cdata_are_not_translated(run: Run, tmp_path: Path) -> None:
     assert ", 1 left as it is: tags in a CDATA section, 1 translated" in result.err
 
 
+def test_placeholders_in_text_are_counted_or_read(run: Run, tmp_path: Path) -> None:
+    unit = "<trans-unit><source>{n, plural, one {# Haus} other {%1$s}}</source></trans-unit>"
+    (tmp_path / "a.xlf").write_text(f'<xliff version="1.2"><file><body>\n{unit}\n</body></file></xliff>')
+    result = run("--translate", tmp_path / "a.xlf", "-o", tmp_path / "b.xlf")
+    assert ", 2 like placeholders, left as text, 1 translated" in result.err
+    result = run("--translate", "--tags", "xml,placeholders", tmp_path / "a.xlf", "-o", tmp_path / "c.xlf")
+    assert "like placeholders" not in result.err
+    assert "<target>{n, plural, one {# house} other {%1$s}}</target>" in (tmp_path / "c.xlf").read_text()
+
+
 MESSAGES = r"""msgid ""
 msgstr ""
 "Language: de\n"
