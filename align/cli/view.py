@@ -122,10 +122,10 @@ def words_of(names: Sequence[str]) -> list[Pair]:
         raise ValueError(message)
     (first, text), *following = texts.items()
     for name, words in following:
-        for expected, found in zip(text, words, strict=False):
-            if found != expected:
+        for expected, pair in zip(text, words, strict=False):
+            if pair != expected:
                 message = f"its words are not those of {name_shown(first)}"
-                raise LineError(message, file=name_shown(name), line=found.id)
+                raise LineError(message, file=name_shown(name), line=pair.id)
     return text
 
 

@@ -50,7 +50,7 @@ def test_a_line_passes_few_files(
 
     `extract-align --buffer 1` aligns 200 lines of stdin in this process. From the reading of line 180 until line 181
     has been written, which is before line 182 is read, each call of a function and each resumption of a generator
-    counts for the file that it stands in, whatever it does. Start-up, choosing layer and head, the check of the
+    counts for the file that it stands in. Start-up, choosing layer and head, the check of the
     languages of the first lines, signature and end come once for a text, and do not count. Nor does progress, which is
     shown when it is time.
     """

@@ -120,7 +120,7 @@ def test_addresses_paths_and_templates_are_kept(text: str, kept: str) -> None:
 
 @pytest.mark.parametrize("tags", ["xml", "html"])
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "copied"),
     [
         ("mehr unter &quot;https://a.example/&quot;!", "https://a.example/"),
         ("mehr unter &lt;https://a.example/?b=1&amp;c=&amp;&gt;.", "https://a.example/?b=1&amp;c=&amp;"),
@@ -130,9 +130,9 @@ def test_addresses_paths_and_templates_are_kept(text: str, kept: str) -> None:
         ("mit --file=gr&uuml;n&eacute;.", "--file=gr&uuml;n&eacute;"),
     ],
 )
-def test_no_entity_is_cut(tags: str, text: str, kept: str) -> None:
+def test_no_entity_is_cut(tags: str, text: str, copied: str) -> None:
     (segment,) = Page(text, tags).segments
-    assert " ".join(token.text for token in segment.tokens if token.name == "kept") == kept
+    assert " ".join(token.text for token in segment.tokens if token.name == "kept") == copied
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def read_template(root: Path, pattern: str, languages: tuple[str | None, str | N
     if whole and (text.count("{target}") > 1 or not text.endswith("{target}")):
         raise ModelError(f"the template {shorten(pattern)!r} does not end with its only {{target}}", file=str(root))
     if unknown := re.search(r"\{(?!(source|target)(_lang|_code)?\})[a-z_]+\}", text):
-        what = "{source}, {target}, {source_lang}, {target_lang}, {source_code} and {target_code}"
-        warnings.warn(f"the template has {unknown[0]}, which is not replaced: only {what} are", TextWarning, 2)
+        replaced = "{source}, {target}, {source_lang}, {target_lang}, {source_code} and {target_code}"
+        warnings.warn(f"the template has {unknown[0]}, which is not replaced: only {replaced} are", TextWarning, 2)
     missing = []
     for side, language, example in zip(("source", "target"), languages, ("de", "en"), strict=True):
         name, code = f"{{{side}_lang}}", f"{{{side}_code}}"
