@@ -8,7 +8,7 @@ predicts nothing: it reads the whole target sentence. It is trained so that its 
 the norms of that head, equal the labels of `recipes/labels.py`. The loss is the binary cross-entropy of each pair of
 words. Gold is not used, and pairs that are in a gold set are left out. The loss on the first --held-out pairs, which it
 is not trained on (but a student to begin with may have been), is printed at the end. Matrix products of the training
-are in bfloat16, which is slow on CPUs without instructions for it.
+are in bfloat16, but on CPUs without instructions for it.
 
 Labels of 10,000 pairs at a time and the state of the training are kept in the folder: the same command goes on, and
 other options need another folder. The
@@ -43,6 +43,7 @@ from align.core.stream import BUFFER, batches, encode
 from align.core.types import Batch, Cell, LinkScores
 from align.models.engine.builder import KEPT
 from align.models.engine.forward import Sinusoids
+from align.models.engine.linear import multiplies_bfloat16
 from align.models.fairseq.architecture import DISTILLED
 from align.models.fairseq.checkpoint import load_checkpoint, model_settings, saved_settings
 from align.models.fairseq.dictionary import PAD as PAD_ID
@@ -166,12 +167,13 @@ class Student:
     def shares(self, batch: Batch) -> Tensor:
         """Return the sharpened shares of B pairs `[B, J, I]`, as `align.core.scores` computes them from norms.
 
-        In training, matrix products up to the cross-attention are in bfloat16.
+        In training, matrix products up to the cross-attention are in bfloat16 where that takes less time.
         """
         own = batch.source_words != PAD
         steps = functional.pad(batch.target, (1, 0), value=self._start)
         read = functional.pad(batch.target_words != PAD, (1, 0), value=True)
-        with torch.autocast(own.device.type, torch.bfloat16, enabled=torch.is_grad_enabled()):
+        fast = own.device.type != "cpu" or multiplies_bfloat16()
+        with torch.autocast(own.device.type, torch.bfloat16, enabled=fast and torch.is_grad_enabled()):
             source = self._encode(batch.source, own).float()
             target = self._attend(self._embed(steps, "decoder"), "decoder.layers.0", read)[:, 1:].float()
         cross = "decoder.layers.0.encoder_attn"

@@ -66,7 +66,7 @@ def test_a_distilled_model_learns_labels_and_reads_in_the_input_position(data: P
     assert [model.forward.recorder.languages for model in both] == [("de", "en"), ("en", "de")]
 
 
-def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path) -> None:
+def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distil = import_module("recipes.distil")
     recorder = load_fairseq(find_model("models/one", ModelOptions()))
     weights = load_checkpoint(Path("models/one/checkpoint.pt"))["model"]
@@ -81,6 +81,11 @@ def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path) -> 
         for (i, j), score in alignment.scores.items():
             written[j, i] = score
         np.testing.assert_allclose(scores, written, atol=0.01)
+        for fast in (True, False):  # training is in bfloat16 on processors that have products of it
+            monkeypatch.setattr(distil, "multiplies_bfloat16", lambda fast=fast: fast)
+            trained = student.shares(collate([recorder.encode(alignment.pair)], recorder.pad)).detach()
+            torch.testing.assert_close(trained, shares, atol=0.05, rtol=0)
+            assert torch.equal(trained, shares) is not fast
 
 
 def test_labels_are_the_mean_of_the_teachers_that_have_read_a_pair(tmp_path: Path) -> None:
