@@ -103,13 +103,18 @@ def combine(args: CombineArgs, output: OutputArgs, quiet: bool) -> None:
 
 
 def averaged(args: CombineArgs, threshold: float) -> Iterator[Alignment]:
-    """Yield the links whose mean score in all files is above the threshold."""
+    """Yield the links whose mean score in all files is above the threshold; warn as `combined` does."""
     names = list(map(name_shown, args.files))
     with ExitStack() as stack:
         streams = [stack.enter_context(open_lines(name)) for name in args.files]
         scores = [read_scored(read_lines(*both), both[1]) for both in zip(streams, names, strict=True)]
+        checked: list[list[Links]] = []
         for number, lines in enumerate(in_step(scores, names), 1):
+            if number <= CHECKED:
+                checked.append(list(map(frozenset, lines)))
             yield Alignment(Pair((), (), number), mean_links(lines, threshold, args.weights))
+    for n, name in enumerate(names[1:], 1):
+        check_reading((names[0], name), [(lines[0], lines[n]) for lines in checked], "do both have the source first")
 
 
 def combined(args: CombineArgs) -> Iterator[Alignment]:
@@ -126,15 +131,20 @@ def combined(args: CombineArgs) -> Iterator[Alignment]:
                 checked.append((forward, reverse))
             links = symmetrize(forward, reverse, args.symmetrize)
             yield Alignment(Pair((), (), number), dict.fromkeys(links, 1.0))
-    in_common = sum(len(forward & reverse) for forward, reverse in checked)
+    check_reading(names, checked, "is --reverse-swapped right")
+
+
+def check_reading(names: tuple[str, str], links: Sequence[tuple[Links, Links]], swapped: str) -> None:
+    """Warn where another reading of the second file agrees far more with the first; `swapped` asks about its sides."""
+    in_common = sum(len(first & second) for first, second in links)
     for reading, convert in OTHER_READINGS.items():
-        otherwise = sum(len(forward & convert(reverse)) for forward, reverse in checked)
+        otherwise = sum(len(first & convert(second)) for first, second in links)
         if otherwise > 1.5 * in_common + 10:  # ten more may be chance
             how = f"its indices {reading}: do both count from 0"
             if reading == "swapped":
-                how = "the sides of the second swapped: is --reverse-swapped right"
+                how = f"the sides of the second swapped: {swapped}"
             counts = f"{in_common:,} links in common, and {otherwise:,} with {how}?"
-            warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=2)
+            warnings.warn(f"{names[0]} and {names[1]} have {counts}", TextWarning, stacklevel=3)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

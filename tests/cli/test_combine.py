@@ -69,6 +69,13 @@ def test_readings_that_agree_on_more(run: Run, write: Write, reverse: str, readi
     assert "in common" not in run(*BOTH).err  # ten links more may be chance
 
 
+def test_readings_of_files_that_are_averaged(run: Run, write: Write) -> None:
+    write(forward="0-3 1-5\n" * 20, reverse="0-3:0.9 1-5\n" * 20, third="3-0:0.8 5-1\n" * 20)
+    (warning,) = run("-q", "--symmetrize", "mean", *BOTH, "third").err.splitlines()
+    assert "warning: forward and third have 0 links in common, and 40 with the sides of the second swapped: " in warning
+    assert "--reverse-swapped" not in warning  # which a mean does not take
+
+
 # What is refused: file and line, after the lines before it
 
 
