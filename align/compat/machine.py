@@ -8,7 +8,6 @@ aligned = word_align_corpus(corpus, aligner=ExtractAligner("de-en", "en-de"))
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from machine.corpora import AlignedWordPair
 from machine.translation import WordAligner, WordAlignmentMatrix
 
-from align.compat.models import for_single_pairs, load_both
+from align.compat.models import as_words, for_single_pairs, load_both
 from align.core.types import THRESHOLD, LinkScores
 from align.models.defaults import ALIGNING_REVERSE
 
@@ -44,7 +43,7 @@ class ExtractAligner(WordAligner, AbstractContextManager["ExtractAligner"]):
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:
         """Return the links of each pair of tokenised segments, which depend on the pair alone."""
-        pairs = [(_words(source), _words(target)) for source, target in segments]
+        pairs = [(as_words(source), as_words(target)) for source, target in segments]
         scores = [alignment.scores for alignment in self._aligner(pairs)]
         self._scores = dict(zip(pairs, scores, strict=True))
         return [
@@ -56,7 +55,7 @@ class ExtractAligner(WordAligner, AbstractContextManager["ExtractAligner"]):
         self, source_segment: Sequence[str], target_segment: Sequence[str], word_pairs: Collection[AlignedWordPair]
     ) -> None:
         """Give links their scores from 0 to 1, and a word without a link what its best score lacks of 1."""
-        pair = _words(source_segment), _words(target_segment)
+        pair = as_words(source_segment), as_words(target_segment)
         if pair not in self._scores:  # of the last batch
             self.align_batch([pair])
         scores = self._scores[pair]
@@ -81,8 +80,3 @@ class EflomalAligner:
     def align(self, sym_heuristic: str = "grow-diag-final-and") -> list[str]:
         """Return the links of each sentence, which both models give together; the heuristic has no effect."""
         return self._links
-
-
-def _words(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return tokens without the spaces that some tokenizers keep."""
-    return tuple(re.sub("[ \t]", "_", token) or "_" for token in tokens)

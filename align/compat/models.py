@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,11 @@ def for_single_pairs(aligner: Aligner, threshold: float) -> Aligner:
     return replace(
         aligner, forward=forward if aligner.reverse is None else aligner.forward, threshold=threshold
     ).fixed()
+
+
+def as_words(tokens: Iterable[str]) -> tuple[str, ...]:
+    """Return tokens without the spaces that some tokenizers keep; one of spaces becomes a word without pieces."""
+    return tuple(re.sub("[ \t]", "_", token.strip(" \t")) or "\u00ad" for token in tokens)
 
 
 def report_unused(program: str, names: Collection[str]) -> None:

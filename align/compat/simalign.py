@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from align.compat.models import for_single_pairs, load_both, report_unused
+from align.compat.models import as_words, for_single_pairs, load_both, report_unused
 from align.core.types import THRESHOLD
 from align.models.defaults import ALIGNING_REVERSE
 from align.models.load import pick_device
@@ -84,7 +84,7 @@ class SentenceAligner:
             src_sent: words, or a string, whose words are those of `str.split`, as for simalign.
             trg_sent: target sentence, in the same form.
         """
-        source, target = (s.split() if isinstance(s, str) else s for s in (src_sent, trg_sent))
+        source, target = (as_words(s.split() if isinstance(s, str) else s) for s in (src_sent, trg_sent))
         scores = self._aligner.align(source, target).scores
         return {name: sorted(match(scores)) for name, match in self._methods}
 

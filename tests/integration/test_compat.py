@@ -90,6 +90,12 @@ def test_methods_of_simalign(distilled: Aligner) -> None:
         SentenceAligner(matching_methods="mx")
 
 
+def test_tokens_may_be_spaces_or_have_some_as_in_simalign() -> None:
+    aligner = SentenceAligner(matching_methods="if")
+    links = aligner.get_word_aligns(["Das", " ", "alte Haus", "", "steht ."], ["The", "old house", "\t", "stands ."])
+    assert links == {"itermax": [(0, 0), (2, 1), (4, 3)], "fwd": [(0, 0), (2, 1), (4, 3)]}
+
+
 def test_spaces_of_unicode_part_words_as_for_the_programs(tmp_path: Path) -> None:
     source, target = "Das\u00a0Haus\u3000ist\u202falt .\n", "The house\u2028is old .\n"
     aligner = SentenceAligner(matching_methods="i", device=torch.device("cpu"))
