@@ -102,7 +102,7 @@ def read_words(name: str) -> list[Pair]:
                 source, target = record["source"], record["target"]
                 if type(source) is not list or type(target) is not list:
                     raise TypeError
-                if any(not word or set(word) & set(" \t\r\n") for word in source + target):
+                if any(not word or set(word) & set(" \t\n") for word in source + target):
                     raise ValueError
                 "".join(source + target).encode()  # without lone surrogates, which JSON may have
             except (ValueError, TypeError, KeyError, RecursionError):
