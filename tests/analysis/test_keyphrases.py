@@ -74,6 +74,9 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ('{"split": "train", "sent', EXPECTED),
         ('{"split": "all", "sentences": [], "keyphrases": []}', EXPECTED),
         ('{"split": "dev", "sentences": [["a"]], "keyphrases": [["a"]]}', EXPECTED),
+        ('{"split": "dev", "sentences": [["a"]], "keyphrases": "a"}', EXPECTED),
+        ('{"split": "dev", "sentences": ["abc"], "keyphrases": ["a"]}', EXPECTED),
+        (r'{"split": "dev", "sentences": [["\ud800"]], "keyphrases": ["a"]}', EXPECTED),
     ],
 )
 def test_lines_that_are_something_else(tmp_path: Path, line: str, error: str) -> None:

@@ -41,7 +41,9 @@ def read_keyphrases(name: str, label: str) -> list[Document]:
             try:
                 record = json.loads(line)
                 split, sentences, phrases = (record[key] for key in ("split", "sentences", "keyphrases"))
-                valid = split in SPLITS and all(word.strip() for words in (*sentences, phrases) for word in words)
+                valid = split in SPLITS and all(type(words) is list for words in (sentences, *sentences, phrases))
+                # half of a surrogate pair, which JSON may have, cannot be encoded
+                valid = valid and all(word.strip().encode() for words in (*sentences, phrases) for word in words)
             except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
                 valid = False
             if not valid:
