@@ -74,7 +74,7 @@ class Inspected(ABC):
     name: str  # name in the signature, with a fingerprint
     shape: Mapping[Part, tuple[int, int]]  # number of layers and of heads per layer, by part
     left_out = 0  # number of pairs whose attention was asked for in vain, for they are blank or too long
-    too_long = 0  # number of those that are too long
+    too_long = 0  # number of pairs that `encode` has found too long
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
         """Yield the attention of each pair, in input order, by part; empty if it is blank or too long.
@@ -85,10 +85,9 @@ class Inspected(ABC):
             parts: parts to read, from those in `shape`.
         """
         decoded = bool({"decoder", "cross"} & set(parts))
-        for pair, maps in self._in_order(pairs, decoded, lambda batch: self.read_batch(batch, parts)):
+        for _, maps in self._in_order(pairs, decoded, lambda batch: self.read_batch(batch, parts)):
             if maps is None:
                 self.left_out += 1
-                self.too_long += bool(pair.source and (pair.target or not decoded))
             yield maps or {}
 
     def states(self, pairs: Iterable[Pair]) -> Iterator[States | None]:

@@ -16,6 +16,7 @@ from align.cli.gold_args import GoldArgs
 from align.cli.loading import Request, load_models
 from align.cli.options import add_group, file_prefix, new_parser, option, read_group
 from align.cli.parser import Parser
+from align.core.errors import plural
 from align.core.types import Pair, TextWarning
 from align.evaluation.gold import read_as
 from align.evaluation.metrics import SAMPLES, SEED
@@ -98,7 +99,7 @@ def run_sweep(text: Input, args: SweepArgs, tables: TableArgs, gold_args: GoldAr
         if not swept.pairs:
             raise ValueError(f"{pairs.name} has no sentence pairs")
         if swept.skipped:
-            message = f"too long for the model, and without links: {swept.skipped:,} pairs"
+            message = f"too long for the model, and without links: {plural(swept.skipped, 'pair')}"
             warnings.warn(message, TextWarning, stacklevel=2)
         if gold and (lowest := min(swept.rates().flat)) > HOPELESS:
             best = f"the lowest AER of all settings is {100 * lowest:.1f}"

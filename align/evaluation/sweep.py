@@ -154,7 +154,7 @@ def sweep(
                 counts.append(_count(pair, links and links[0], gold[number], shape))
             number += 1
             if links is None or item.pieces is None:
-                skipped += not pair.blank
+                skipped += bool(item.skipped)
                 continue
             target_words += len(pair.target)
             null += (links[0] < 0).sum(-1)

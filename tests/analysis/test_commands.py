@@ -213,13 +213,14 @@ def test_runs(run: Run, tmp_path: Path, command: str, sign: str, rows: dict[str,
 
 
 def test_mixing_of_one_side_and_of_too_little(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("hello\n\n" + "haus " * 3000 + "\nnot read\n")
-    result = run("mixing -f json --lines 3 -s", tmp_path / "a")
+    no_piece = "\u200b"
+    (tmp_path / "a").write_text(f"hello\n\n{no_piece}\n" + "haus " * 3000 + "\nnot read\n", encoding="utf-8")
+    result = run("mixing -f json --lines 4 -s", tmp_path / "a")
     found = json.loads(result.out)
     assert {row["rank"] for row in found["dispersion"]} <= {None, -1, 1}  # one word has no correlations
     assert {row["part"] for row in found["dispersion"]} == {"encoder"}
     assert b"NaN" not in result.out
-    assert b"|n:1|" in result.out  # of three lines
+    assert b"|n:1|" in result.out  # of four lines
     assert result.err.endswith("warning: too long for the model, and left out: 1 line\n")
 
 

@@ -87,7 +87,10 @@ def test_lines_that_are_too_long_or_none(run: Run, toy_text: tuple[Path, Path, P
     model, text, _ = toy_text
     text.write_text("das " * 50 + "||| the\ndas ||| the\n", encoding="utf-8")
     result = run("-q", "-m", model, text)
-    assert (result.code, "too long for the model, and without links: 1 pairs" in result.err) == (0, True)
+    assert (result.code, "too long for the model, and without links: 1 pair\n" in result.err) == (0, True)
+    text.write_text("\u200b ||| the\ndas ||| the\n", encoding="utf-8")  # a word without a piece
+    result = run("-q", "-m", "de-en", text)
+    assert (result.code, result.err) == (0, "")
     text.write_text("", encoding="utf-8")
     failed(run("-q", "-m", model, text), "has no sentence pairs")
 

@@ -124,7 +124,9 @@ class EncoderModel(Inspected):
             encoding = call_library(self._tokenizer.encode, list(pair.source), second, True)
         except ValueError as error:  # such as a word with half a character, a surrogate
             raise PairError(f"the model's tokenizer fails: {error}", line=pair.id) from None
-        if len(encoding.ids) > self._max_pieces or all(word is None for word in encoding.word_ids):
+        too_long = len(encoding.ids) > self._max_pieces
+        self.too_long += too_long
+        if too_long or all(word is None for word in encoding.word_ids):
             return None
         return Encoded(pair, encoding, (len(encoding.ids), 0))
 

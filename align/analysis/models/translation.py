@@ -30,6 +30,7 @@ class TranslationModel(Inspected):
         limits = self.recorder.max_positions
         lengths = len(pieces.source), len(pieces.target)
         fits = lengths[0] <= limits[0] and lengths[1] < limits[1]
+        self.too_long += not fits
         return Encoded(pair, pieces, lengths) if fits and max(pieces.source_words) >= 0 else None
 
     def read_batch(self, batch: Sequence[Encoded], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
