@@ -28,10 +28,11 @@ def _figure(width: float, height: float, down: int = 1, across: int = 1) -> tupl
 def scatter(points: Mapping[str, Values], x: str, y: str, title: str) -> Figure:
     """Draw points `[N, 2]` of several kinds in one panel."""
     figure, axes = _figure(3.6, 2.8)
-    for kind, values in points.items():
-        axes.scatter(values[:, 0], values[:, 1], s=3, alpha=0.4, linewidths=0, label=kind, rasterized=True)
+    for values in points.values():
+        axes.scatter(values[:, 0], values[:, 1], s=3, alpha=0.4, linewidths=0, rasterized=True)
     axes.set(xlabel=x, ylabel=y, title=title)
-    axes.legend(markerscale=3, frameon=False)
+    # given one by one, names such as __de__ are shown, too
+    axes.legend(axes.collections, [*map(_plain, points)], markerscale=3, frameon=False)
     return figure
 
 

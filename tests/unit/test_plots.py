@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.patches import Rectangle
 
+from align.analysis.plots import scatter
 from align.view.plots import layer_map
 
 AERS = np.array([[30.0, 25.04, 40.0], [nan, 60.0, 20.0]])
@@ -43,3 +44,10 @@ def test_a_map_of_layers_frames_the_best_of_each_row() -> None:
     assert (axes.get_xlabel(), axes.get_title(), bar.get_ylabel()) == ("layer", "de-en", "AER, lower is better")
     assert axes.images[0].get_clim() == (20, 60)
     assert [text.get_color() for text in axes.texts][3:] == ["black", "black", "white"]  # dark is good
+
+
+def test_a_legend_has_names_that_matplotlib_reads_in_another_way() -> None:
+    axes = scatter({"__de__": np.ones((2, 2)), "$$": np.zeros((2, 2))}, "x", "y", "").axes[0]
+    legend = axes.get_legend()
+    assert legend
+    assert labels(legend.get_texts()) == ["__de__", r"\$\$"]
