@@ -13,11 +13,12 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from align.io.manifest import differences, dump_json, load_json
 from align.io.output import replace_file
 from align.training.follow import lines_of
 from align.training.plugin import FOLDER
@@ -89,7 +90,7 @@ def train(
     progress: Callable[[str], None],
     start: Start | None = None,
 ) -> None:
-    """Train to the recipe's end; resume if there is a checkpoint_last.pt.
+    """Train to the recipe's end; resume if there is a checkpoint_last.pt, and refuse if another recipe has made it.
 
     `binary` is a folder written by fairseq-preprocess. Messages of `progress` replace each the one before.
     """
@@ -98,13 +99,19 @@ def train(
 
     folder.mkdir(parents=True, exist_ok=True)
     first = folder / "start.pt"
+    record, made_of = folder / "recipe.json", {**recipe.fairseq, **asdict(recipe.checkpoint)}
     if last := last_whole_checkpoint(folder):
+        before = load_json(record.read_bytes(), str(record)) if record.exists() else made_of  # older runs have none
+        if changes := differences(before, made_of):
+            hint = "restore the recipe and --minutes, or name another folder"
+            raise ValueError(f"{folder}: begun with another recipe ({changes}); {hint}")
         if is_finished(load_checkpoint(last), recipe):
             return
         say(f"going on from {last}")
     elif start:
         source, target = (binary / f"dict.{language}.txt" for language in languages)
         save_start(start, (source, target), seed, first, say)
+    record.write_bytes(dump_json(made_of))
     longest = recipe.text.max_pieces
     arguments: list[object] = [
         binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,
