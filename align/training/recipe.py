@@ -215,7 +215,7 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
         check_options(options)
         recipe = Recipe(
             path.name.removesuffix(".toml"),
-            tuple(int(seed) for seed in content.get("seeds", [1])),
+            tuple(content.get("seeds", [1])),
             float(content.get("minutes", 0)),
             _table(DataRecipe, content, "data"),
             _table(TextRecipe, content, "text"),
@@ -231,8 +231,8 @@ def read_recipe(name: str | Path = DEFAULT_RECIPE) -> Recipe:
                 raise ValueError(f"{where} must be one of {', '.join(allowed)}; got {show_value(value)}")
         if not 0 <= recipe.minutes < MOST:
             raise ValueError(f"minutes must be a number from 0 to {MOST:,}")
-        if not recipe.seeds or not all(0 <= seed < MOST for seed in recipe.seeds):
-            raise ValueError(f"seeds are numbers from 0 to {MOST:,}, one at least")
+        if not recipe.seeds or not all(type(seed) is int and 0 <= seed < MOST for seed in recipe.seeds):
+            raise ValueError(f"seeds are whole numbers from 0 to {MOST:,}, one at least")
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:

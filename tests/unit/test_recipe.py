@@ -35,6 +35,8 @@ def test_the_recipes_of_the_repository_can_be_read() -> None:
         ('[fairseq]\nmax-update = "inf"\n', "max-update is 'inf', but must be a whole number from 0 to 2,147,483,648"),
         ("[fairseq]\nstop-time-hours = -1\n", "stop-time-hours is -1, but must be a number from 0"),
         ("seeds = []\n", "one at least"),
+        ("seeds = [1.5]\n", "seeds are whole numbers"),
+        ('seeds = "12"\n', "seeds are whole numbers"),
     ],
 )
 def test_a_recipe_with_a_mistake_is_refused(tmp_path: Path, text: str, message: str) -> None:
