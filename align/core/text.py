@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import groupby
+from typing import Literal, TypeAlias
 
 from align.core.errors import shorten, show_value
 from align.core.types import Pair, Span
@@ -28,6 +29,18 @@ def split_words(text: str, words: str = "spaces") -> tuple[str, ...]:
     return tuple(text.split() if words == "unicode" else filter(None, text.replace("\t", " ").split(" ")))
 
 
+MAX_MARKS = 1000
+"""Combining marks of a character up to which it is normalised: the time to sort them grows with their square."""
+
+
+def to_form(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
+    """Return a text in a form of Unicode; one with a character of more than MAX_MARKS stays as it is."""
+    runs = groupby(text if len(text) > MAX_MARKS else "", lambda character: unicodedata.combining(character) > 0)
+    if any(marks and sum(1 for _ in run) > MAX_MARKS for marks, run in runs):
+        return text
+    return unicodedata.normalize(form, text)
+
+
 def normalize(text: str) -> str:
     """Return a text as models read it in training: composed (NFC), without invisible characters.
 
@@ -37,7 +50,7 @@ def normalize(text: str) -> str:
     if text.isascii():
         return text
     text = _INVISIBLE.sub("", text).translate({0x2010: "-", 0x2011: "-", 0x2212: "-"})
-    composed = unicodedata.normalize("NFC", text)
+    composed = to_form(text)
     if composed == text:
         return text
     # NFC decomposes or replaces some characters, such as Bengali U+09DF: these stay.
@@ -45,12 +58,12 @@ def normalize(text: str) -> str:
     if not kept:
         return composed
     parts = re.split(f"([{re.escape(kept)}])", text)
-    return "".join(part if part in kept else unicodedata.normalize("NFC", part) for part in parts)
+    return "".join(part if part in kept else to_form(part) for part in parts)
 
 
 def fold(word: str) -> str:
     """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
-    return unicodedata.normalize("NFC", normalize(word)).casefold()
+    return to_form(normalize(word)).casefold()
 
 
 def find_spans(words: Sequence[str], line: str) -> list[Span]:

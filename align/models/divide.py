@@ -8,7 +8,6 @@ links.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Sequence, Set
 from contextlib import closing
@@ -16,8 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from align.core.stream import OnBatch, OnChoice
-from align.core.text import IdPair, normalize, split_words
+from align.core.stream import OnBatch, OnChoice, exceeds
+from align.core.text import IdPair, normalize, split_words, to_form
 from align.core.types import CUTS, Alignment, Pair, Pieces, Span
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
 from align.models.preprocess import UNSPACED
@@ -156,7 +155,7 @@ def _common(a: str, b: str) -> int:
 
 
 def _plain(text: str) -> str:
-    return "".join(unicodedata.normalize("NFKD", normalize(text)).casefold().split())
+    return "".join(to_form(normalize(text), "NFKD").casefold().split())
 
 
 def align_unspaced(
@@ -216,6 +215,8 @@ def _divide(readers: Sequence[tuple[Recorder, int]], pair: Pair, words: str) -> 
     """
     given: tuple[list[list[Span]], list[list[Span]]] = [], []
     parts = pair.source, pair.target
+    if any(exceeds(parts[::step][n], model.max_positions[n]) for model, step in readers for n in (0, 1)):
+        return replace(pair, origin=replace(pair.origin, item=(pair, (None, None), pair)))  # too long for the model
     if words == "segmented":
         (source_parts, source_spans), (target_parts, target_spans) = map(join, parts)
         parts, given = (source_parts, target_parts), (source_spans, target_spans)

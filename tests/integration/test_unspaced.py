@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceProcessor
 
-from align import Aligner, LinePair, Pair, load, two_way
+from align import Aligner, LinePair, Pair, PairError, load, two_way
+from align.core.stream import LONGEST_PIECE
+from align.models import divide
 from align.models.divide import align_unspaced, in_units
 from tests import hugging
 
@@ -51,6 +53,17 @@ def test_pieces_of_the_whole_line_and_their_links(aligner: Aligner, tmp_path: Pa
             (i, j) for i, u in enumerate(of[0]) for j, v in enumerate(of[1]) if (u, v) in pieces.links
         }
         assert len(pieces.scores) == (0 if pieces.pair.blank else len(pieces.pair.target))
+
+
+def test_a_line_that_no_model_takes_is_not_divided(aligner: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which would take a kilobyte for each of its characters."""
+    monkeypatch.setattr(divide, "divide", lambda *_: pytest.fail("it is divided"))
+    most = LONGEST_PIECE * aligner.forward.recorder.max_positions[0]
+    pair = LinePair.of("a" * (most + 1), "b")
+    (alignment,) = align_unspaced(replace(aligner, too_long="blank"), [pair], "characters")
+    assert (alignment.pair, alignment.scores, alignment.skipped) == (pair, {}, "too long")
+    with pytest.raises(PairError, match=f"^line 1: source has {most + 1:,} characters, the model takes {most:,}: "):
+        list(align_unspaced(aligner, [pair], "characters"))
 
 
 def test_links_are_those_of_the_same_ids(aligner: Aligner, tmp_path: Path) -> None:

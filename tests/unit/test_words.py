@@ -1,16 +1,17 @@
 """Words and where they stand in their line."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from align.core.formats import FORMATS
-from align.core.text import LinePair, find_spans, normalize, split_words
+from align.core.text import LinePair, find_spans, fold, normalize, split_words
 from align.core.types import Alignment, Pair
 from align.evaluation.link_formats import parse_pharaoh
-from align.models.divide import split_words_at
+from align.models.divide import join, split, split_words_at
 
 lines = st.text(st.sampled_from("ab. \t\u00a0\u3000\u0301\U0001f600") | st.characters(exclude_categories=["Cs"]))
 
@@ -83,6 +84,17 @@ def test_normalized_text_is_composed_and_visible(text: str, expected: str) -> No
 )
 def test_normalized_text_keeps_what_belongs_to_it(text: str) -> None:
     assert normalize(text) == text
+
+
+def test_many_marks_of_a_character_are_not_sorted() -> None:
+    """Which would take a minute: its time grows with their square."""
+    word = "a" + "\u0301\u0327" * 100_000
+    start = time.process_time()
+    assert normalize(word) == fold(word) == word
+    assert split(word, "characters") == [(0, len(word))]
+    assert join([word, "b"])[0] == (word, "b")
+    assert time.process_time() - start < 5
+    assert normalize("e\u0301" * 5000) == "é" * 5000
 
 
 @given(
