@@ -10,7 +10,7 @@ from align.cli.args import STATISTICAL
 from align.core.symmetrize import mean_links, share_of_directions
 from align.core.types import Alignment, LinkScores, Pair, Pieces
 from align.evaluation.link_formats import check_range, read_scored
-from align.io.checks import open_text
+from align.io.checks import are_regular, check_lengths, open_text
 from align.io.reader import Input, in_step, name_shown, open_lines, read_lines
 
 
@@ -19,6 +19,9 @@ def open_partners(
     names: Sequence[str], text: Input, cut: Callable[[Pair], Pieces], threads: int
 ) -> Iterator[list[tuple[str, Iterator[LinkScores]]]]:
     """Open the scores of partners' links, with names for messages; `cut` splits a pair for a tool."""
+    files = [text.files[0], *(name for name in names if name not in STATISTICAL)]
+    if (text.parallel or len(text.files) == 1) and are_regular(files):
+        check_lengths(files)
     with ExitStack() as stack:
         partners: list[tuple[str, Iterator[LinkScores]]] = []
         for name in names:

@@ -69,6 +69,18 @@ def test_links_of_another_text(run: Run, write: Write, links: str, message: str)
     failed(result, message)
 
 
+def test_lines_are_counted_before_any_is_aligned(run: Run, write: Write) -> None:
+    """Else a long text would be aligned to its end, only to say how long it is."""
+    write(short=LINKS, source="Das Haus\n" * 4, target="the house\n" * 4)
+    result = run("-q", "more", "--buffer", "1", "--ensemble", "links", "--ensemble", "short")
+    failed(result, "more has 120 lines, links has 3: line 4 has no counterpart")
+    assert result.out == b""
+    assert run("-q", "-s", "source", "-t", "target", "--buffer", "1", "--ensemble", "links").out == b""
+    late = run("-q", "--buffer", "1", "--ensemble", "links", stdin=TEXT * 2)
+    failed(late, "stdin has 6 lines, links has 3")
+    assert late.out.count(b"\n") == 3
+
+
 # With an encoder
 
 Scores = dict[tuple[int, int], float]
