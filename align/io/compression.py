@@ -25,6 +25,23 @@ BLOCK = 1 << 16  # bytes of a compressed file that are read at a time
 DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)  # errors of damaged compressed data
 
 
+class _GzipMembers(io.RawIOBase):
+    """Decompresses consecutive `.gz` members: to `gzip.open` a file of 0 bytes, which is damaged, is an empty text."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._file = gzip.GzipFile(fileobj=raw)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or a part of it; return 0 at the end of the file."""
+        count = self._file.readinto1(buffer)
+        if not count and self._file.mtime is None:
+            raise EOFError("Compressed file has no header")
+        return count
+
+
 class _XzStreams(io.RawIOBase):
     """Decompresses consecutive `.xz` streams: `lzma.open` ends without an error at a damaged one."""
 
@@ -75,7 +92,7 @@ class _ZstFrames(io.RawIOBase):
 
 
 OPENERS: dict[str, Callable[[Any], Any]] = {
-    ".gz": gzip.open,
+    ".gz": lambda raw: io.BufferedReader(_GzipMembers(raw)),
     ".xz": lambda raw: io.BufferedReader(_XzStreams(raw)),
     ".zst": lambda raw: io.BufferedReader(_ZstFrames(raw)),
 }

@@ -43,6 +43,9 @@ MISCOUNTED = table(de=WORDS, en=["the house", "we see"], id=WORDS).replace(
 )
 
 DAMAGED = {
+    "zero.tsv.gz": (b"", "damaged compressed data"),
+    "zero.tsv.xz": (b"", "damaged compressed data"),
+    "zero.tsv.zst": (b"", "damaged compressed data"),
     "half.tsv.gz": (GZ[: len(GZ) // 2], "damaged compressed data"),
     "half.tsv.xz": (XZ[: len(XZ) // 2], "damaged compressed data"),
     "half.tsv.zst": (ZST[: len(ZST) // 2], "damaged compressed data"),
@@ -86,7 +89,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_done(run: Callable[..
         "good.tsv": GOOD,
         "two.tsv.zst": zst(GOOD[:100]) + zst(GOOD[100:]),  # one behind the other, as pigz, zstd and cat make them
         "two.tsv.gz": gzip.compress(GOOD[:100]) + gzip.compress(GOOD[100:]),
-        "none.tsv.gz": b"",
+        "none.tsv.gz": gzip.compress(b""),
         "none.parquet": table(de=NONE, en=NONE, id=NONE),
         "ids.parquet": table(de=WORDS, en=WORDS, id=strings([b"a", b"\xff"])),
     }
