@@ -205,8 +205,9 @@ class Aligner:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Layer and head of each direction; empty where they are chosen for each text."""
-        return tuple(direction.choice for direction in self.directions if direction.choice)
+        """Layer and head of each direction; empty if any of them are chosen for each text."""
+        known = tuple(direction.choice for direction in self.directions if direction.choice)
+        return known if len(known) == len(self.directions) else ()
 
     def align(self, source: str | Sequence[str], target: str | Sequence[str]) -> Alignment:
         """Align one sentence pair, given as strings (words between spaces) or as sequences of words."""

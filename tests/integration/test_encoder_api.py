@@ -36,7 +36,7 @@ def both(model: Aligner, encoder: Aligner) -> Aligner:
     return ensemble(model, encoder)
 
 
-def test_calls(encoder: Aligner, both: Aligner) -> None:
+def test_calls(model: Aligner, encoder: Aligner, both: Aligner) -> None:
     assert str(encoder.align(*SPANISH)) == "0-0 1-1 2-2 3-3 4-4 5-5"
     scores = encoder.word_scores(*SPANISH)
     assert [(len(row), row[-1]) for row in scores] == [(7, 0.0)] * 6
@@ -47,6 +47,7 @@ def test_calls(encoder: Aligner, both: Aligner) -> None:
     fixed = both.fixed()
     assert [one.links for one in fixed(pairs)] == together
     assert [choice.place.cells()["input"].layer for choice in fixed.choices] == [1, 7]
+    assert ensemble(model.fixed(), encoder).choices == ()  # since a part is still to be chosen
 
 
 def test_an_encoder_has_no_link_scorer(encoder: Aligner, both: Aligner) -> None:
