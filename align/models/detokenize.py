@@ -16,16 +16,16 @@ Join = Callable[[Sequence[str]], str]  # joins pieces into tokens with spaces be
 UNKNOWN = "\U0003134a"
 """Stands for an unknown piece in a translation: a character that no model's vocabulary has."""
 
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def _join_sentencepiece(pieces: Sequence[str]) -> str:
     """Join pieces of sentencepiece; with byte fallback, pieces such as `<0xC3>` are bytes of UTF-8."""
     text = ""
-    for are_bytes, run in groupby(pieces, lambda piece: bool(_BYTE.fullmatch(piece))):
+    for are_bytes, run in groupby(pieces, lambda piece: bool(BYTE.fullmatch(piece))):
         joined = "".join(run)
         if are_bytes:
-            content = bytes.fromhex(_BYTE.sub(r"\1", joined))
+            content = bytes.fromhex(BYTE.sub(r"\1", joined))
             escaped = content.decode(errors="surrogateescape")  # which makes these of bytes that are no UTF-8
             text += re.sub("[\udc80-\udcff]", "\ufffd", escaped)
         else:

@@ -7,6 +7,7 @@ links.
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Sequence, Set
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from align.core.stream import OnBatch, OnChoice, exceeds
 from align.core.text import IdPair, normalize, split_words, to_form
 from align.core.types import CUTS, Alignment, Pair, Pieces, Span
+from align.models.detokenize import BYTE
 from align.models.ids import BEGINNINGS, CONTINUED, ENDING, TAG
 from align.models.preprocess import UNSPACED
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 
 _is_unspaced = re.compile(f"[{UNSPACED}]").match
+
+_BYTES = {256 + n: byte for n, byte in enumerate((*range(33), *range(127, 161), 173))}
+"""Bytes by the characters from U+0100 that stand for them in byte-level BPE; other characters there are their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +134,11 @@ def _runs(characters: Sequence[str], pieces: Sequence[str], starts: Set[int]) ->
     A model's text may differ from the user's: characters and pieces are compared decomposed and in folded case. All
     between the first and the last difference is one run, since its borders are unknown.
     """
-    user_texts, piece_texts = list(map(_plain, characters)), []
-    for piece in pieces:  # without the mark of a word's beginning or end
-        for mark in BEGINNINGS:
-            piece = piece.removeprefix(mark)
-        piece_texts.append(_plain(piece.removesuffix(ENDING).removesuffix(CONTINUED)))
-    text, joined = "".join(user_texts), "".join(piece_texts)
-    prefix = _common(text, joined)
-    suffix = min(_common(text[::-1], joined[::-1]), len(text) - prefix, len(joined) - prefix)
+    text, piece_texts = "".join(user_texts := [*map(_plain, characters)]), _texts(pieces)
+    if "".join(piece_texts) != text:  # pieces may be bytes
+        piece_texts = max(piece_texts, _texts(pieces, of_bytes=True), key=lambda t: sum(_common(text, "".join(t))))
+    joined = "".join(piece_texts)
+    prefix, suffix = _common(text, joined)
     ends = {end: n for n, end in enumerate(accumulate(map(len, user_texts)), 1)}
     borders, last = {0: 0}, 0  # place in the pieces: the character that begins there
     for at in accumulate(map(len, piece_texts)):
@@ -149,9 +151,27 @@ def _runs(characters: Sequence[str], pieces: Sequence[str], starts: Set[int]) ->
     return runs, [bisect_right(places, begin) - 1 for begin, _ in zip(begins, piece_texts, strict=False)]
 
 
-def _common(a: str, b: str) -> int:
-    """Return the length of the common prefix of two texts."""
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+def _texts(pieces: Sequence[str], of_bytes: bool = False) -> list[str]:
+    """Return what pieces stand for, plain and without the mark of a word's beginning or end.
+
+    `<0xE6>` is a byte, and with `of_bytes` so is each character. Where pieces share a character, the last one has it.
+    """
+    decoder, texts = codecs.getincrementaldecoder("utf-8")("replace"), []
+    for piece in pieces:
+        for mark in BEGINNINGS:
+            piece = piece.removeprefix(mark)
+        piece = piece.removesuffix(ENDING).removesuffix(CONTINUED)
+        content = piece.translate(_BYTES).encode("latin-1", "replace") if of_bytes else piece.encode(errors="replace")
+        content = bytes.fromhex(byte[1]) if (byte := BYTE.fullmatch(piece)) else content
+        texts.append(_plain(decoder.decode(content)))
+    return texts
+
+
+def _common(a: str, b: str) -> tuple[int, int]:
+    """Return the lengths of the common prefix of two texts, and of the common suffix of what remains."""
+    shorter = min(len(a), len(b))
+    prefix = next((n for n in range(shorter) if a[n] != b[n]), shorter)
+    return prefix, next((n for n in range(shorter - prefix) if a[~n] != b[~n]), shorter - prefix)
 
 
 def _plain(text: str) -> str:

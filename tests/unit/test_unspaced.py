@@ -24,6 +24,9 @@ Sides = tuple[list[str], list[list[str]]]
         ("今?天", ["▁今", "<unk>", "天"], ["今", "?", "天"], [0, 1, 2]),  # other text between the same
         ("今天", ["▁今", "<unk>", "天"], ["今", "天"], [0, 1, 1]),  # text that is not there
         ("das", ["da", "s</w>"], ["da", "s"], [0, 1]),
+        ("昨a我b", ["<0xE6>", "<0x98>", "<0xA8>", "a", "<unk>", "b"], [*"昨a我b"], [0, 0, 0, 1, 2, 3]),
+        ("我昨天é", ["Ġ", "æĪĳ", "æ", "ĺ¨", "å¤©", "Ã", "©"], [*"我昨天é"], [0, 0, 1, 1, 2, 3, 3]),  # BPE of bytes
+        ("é我", [*"Ã©æ\x88\x91"], ["é", "我"], [0, 0, 1, 1, 1]),  # ByT5
     ],
 )
 def test_pieces_are_words(part: str, pieces: list[str], words: list[str], numbers: list[int]) -> None:
