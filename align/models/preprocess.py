@@ -277,11 +277,12 @@ class Preprocessor:
         return ids
 
     def _following(self, words: Sequence[str], position: int) -> str | None:
-        """Return a stand-in for the next word, "" if there is none, or None if the tokenizer does not depend on it.
+        """Return a stand-in for the next word, "" if there is none, or None if this word's tokens do not depend on it.
 
-        Moses' rules for full stops treat it like any word with the same first character.
+        Moses' rules for full stops, and for quotes after them, treat it like any word with the same first character.
         """
-        if not (self._context and normalize(words[position]).endswith((".", "'"))):
+        word, ends = normalize(words[position]) if self._context else "", '."' if self._normalize else "."
+        if not (self._normalize(word) if self._normalize else word).endswith((".", "'", ends)):
             return None
         first = next((word[0] for n in range(position + 1, len(words)) if (word := normalize(words[n]))), "")
         if not first:
@@ -295,7 +296,7 @@ class Preprocessor:
             if not word:
                 return []
         if self._normalize:
-            word = self._normalize(word)
+            word = self._normalize(f"{word} {following}" if following else word).removesuffix(f" {following}")
         for token in self._tokenize(word, first, following):
             pieces += self._segment(token.lower() if self._lower else token, first and not pieces)
         return pieces

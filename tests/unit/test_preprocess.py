@@ -16,7 +16,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from align import ModelOptions, load
 from align.models import preprocess
 from align.models.folder import BUNDLED
-from align.models.preprocess import Preprocessor, TextRules
+from align.models.preprocess import Preprocessor, TextRules, moses_normalizer
 from align.models.recorder import ModelRecorder
 from tests.conftest import example_pairs
 
@@ -168,3 +168,15 @@ def test_two_models_share_a_side_that_both_read_alike() -> None:
 def test_moses_does_not_tear_decomposed_letters_apart() -> None:
     assert MosesTokenizer("de").tokenize("Tu\u0308r", escape=False) == ["Tu", "\u0308", "r"]
     assert moses_words("de", ("scho\u0308n", "\xad", "Tu\u0308\xadr.")) == (["sch\u00f6n", "T\u00fcr", "."], [0, 2, 2])
+
+
+@pytest.mark.parametrize("language", ["de", "en", "fr", "ru"])
+def test_punctuation_that_is_normalized_first_is_that_of_the_sentence(language: str) -> None:
+    """As the tokenizer of FSMT does it: in `dogs’ „Ja.“ x` an apostrophe and a quote depend on the next word."""
+    normal, moses = moses_normalizer(language), MosesTokenizer(language)
+    of_words = Preprocessor(
+        TextRules(language, tokenizer="moses-escaped"), lambda piece: 0, (), lambda token, first: [token], normal
+    )
+    for line in ("the dogs’ house", "er sagte „Ja.“ und ging.“", "a… ‚b‘ etc。 und No。 3", "«Oui.» l’ été d’«un» …"):
+        pieces = [piece for word in of_words.spell(line.split(" ")) for piece in word]
+        assert pieces == moses.tokenize(normal(line))
