@@ -197,7 +197,7 @@ def find_model(model: str, options: ModelOptions) -> ModelFolder:
     if adapter is not None:
         path = root = find_base(adapter, weights)
     backend, checkpoint = find_checkpoint(path)
-    if backend == "huggingface" and options.reverse_of is not None:
+    if backend in ("huggingface", "ctranslate2") and options.reverse_of is not None:
         forward = options.reverse_of
         languages = stored.source_lang, stored.target_lang
         if None not in languages and all(map(same_language, map(str, languages), forward)):

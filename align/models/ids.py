@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 
-from align.core.errors import PairError
+from align.core.errors import ModelError, PairError, plural, shorten
 from align.core.text import IdPair, WordOf
 from align.core.types import Pieces
+from align.models.languages import find_language
 
 BEGINNINGS = ("\u2581", "\u0120")  # marks of a word's first piece, in sentencepiece and in byte-level BPE
 ENDING = "</w>"  # mark of a word's last piece in FSMT's vocabularies
@@ -18,6 +20,17 @@ TAG = re.compile(r"(>>[\w-]+<<|<2[\w-]+>)(.*)", re.DOTALL)
 """Matches a word that begins with a tag for the target language, as in the text of OPUS-MT and MADLAD-400 models."""
 
 CONTINUED = "@@"  # mark of all but a word's last piece in subword-nmt
+
+
+def tags_of(ids: Mapping[str, int], language: str | None, file: Path) -> tuple[dict[str, int], list[int]]:
+    """Return the ids of an OPUS-MT model's tags, and that of its target language, which a source begins with."""
+    tags = {piece: n for piece, n in ids.items() if re.fullmatch(r">>[\w-]+<<", piece)}
+    codes = {tag[2:-2]: n for tag, n in tags.items()}
+    known = find_language(language, codes) if language else None
+    if codes and known is None:
+        message = f"a model of {plural(len(codes), 'target language')}, and {shorten(language or 'none')} is given"
+        raise ModelError(message, file=str(file), hint=f"give ‹target_lang›, such as {shorten(min(codes))}")
+    return tags, [codes[known]] if known else []
 
 
 def pieces_of(

@@ -126,9 +126,8 @@ class ModelParts:
     pad: int  # id of padding
     unk: int  # id of unknown pieces
     start: Sequence[int]  # ids that the decoder reads before the pieces of a target; at least one
-    max_positions: tuple[
-        int, int
-    ]  # limits of pieces, with surroundings and one start; tables of positions may be shorter
+    # limits of pieces, with surroundings and one start; tables of positions may be shorter
+    max_positions: tuple[int, int]
     digest: str  # of all files and rules that links depend on; see fingerprint
     load: Load  # loads a model of the format again, in another process
     output: Callable[[ModelRecorder], Output]  # reads what only translating needs
@@ -136,9 +135,8 @@ class ModelParts:
     after: Sequence[int] = ()  # ids after them; at least one of both
     zero_start: bool = False  # the first start is a vector of zeros, the tables' last row
     prefix: Sequence[str] = ()  # words that each source begins with
-    tags: Mapping[str, int] = field(
-        default_factory=dict
-    )  # ids of tags for the target language, at a source's beginning
+    # ids of tags for the target language, at a source's beginning
+    tags: Mapping[str, int] = field(default_factory=dict)
     note: str = ""  # what else the description of the text says
     raw: bool = False  # whether it was trained on text that is not tokenised, as far as known
     multilingual: bool = False  # between several pairs of languages, of which options name one

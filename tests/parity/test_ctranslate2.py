@@ -219,7 +219,33 @@ def test_a_multilingual_model_reads_its_languages(bundled: Callable[[str], Path]
         load(folder, options=OPTIONS)
     with pytest.raises(ModelError, match="a model of 10 languages, and none is given"):
         load(folder)
+    (folder / "model.toml").write_text('source = "de"\ntarget = "en"\n', encoding="utf-8")
+    back = load(folder, options=replace(OPTIONS, source_lang=None, target_lang=None, reverse_of=("de", "en")))
+    assert back.forward.recorder.languages == ("en", "de")
     with pytest.raises(ModelError, match="a model of 10 languages, and xx is given"):
+        load(folder, options=replace(OPTIONS, target_lang="xx"))
+
+
+@pytest.mark.parametrize("codes", [["__de__", "__en__"], [">>deu<<", ">>eng<<"]])
+def test_a_model_of_a_few_languages_reads_them(
+    bundled: Callable[[str], Path], codes: list[str], tmp_path: Path
+) -> None:
+    """As WMT21's have eight, and those of OPUS-MT tags, which their subwords would cut."""
+    folder = edit(bundled(""), tmp_path / "few")
+    for side in ("source", "target"):
+        path = folder / f"{side}_vocabulary.json"
+        pieces = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps([*pieces[:-2], *codes]), encoding="utf-8")
+    recorder: Any = load(folder, options=OPTIONS).forward.recorder
+    known = json.loads((folder / "source_vocabulary.json").read_text(encoding="utf-8"))
+    read = recorder.encode(Pair(("das",), ("the",), 1))
+    assert known[read.source[0]] == (codes[0] if codes[0].startswith("_") else codes[1])
+    if codes[0].startswith(">"):
+        tagged = recorder.encode(Pair((codes[0], "das"), ("the",), 1))
+        assert tagged.source[1:] == read.source[1:]
+        assert (known[tagged.source[0]], tagged.source_words[0]) == (codes[0], -1)
+    assert recorder.multilingual
+    with pytest.raises(ModelError, match=r"a model of 2 (target )?languages, and xx is given"):
         load(folder, options=replace(OPTIONS, target_lang="xx"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from align import Pair, Search, load
 from align.core.errors import ModelError
 from align.core.scores import collate
 from align.core.types import TextWarning
-from align.models.marian.files import read_items
+from align.models.marian.files import read_items, read_vocabulary
 from align.models.model_toml import ModelOptions
 from align.models.preprocess import sentencepiece_pieces
 from align.models.translate import translate
@@ -112,6 +113,24 @@ def test_files_are_found_as_they_are_published(tmp_path: Path) -> None:
         assert recorder.languages == ("de", "en")
         (alignment,) = load(folder)([("das haus ist alt .", "the house is old .")])
         assert len(alignment.pair.target) == 5
+
+
+def test_a_model_of_several_target_languages_reads_the_tag_of_one(tmp_path: Path) -> None:
+    save(tmp_path, "student")
+    path = tmp_path / "toy.vocab.yml"
+    path.write_text(path.read_text(encoding="utf-8").replace("\u2581dog", ">>fra<<").replace("\u2581hund", ">>pob<<"))
+    known, pair = read_vocabulary(path), Pair(("\u2581das",), ("\u2581the",), 1)
+    for language, tag in (("fra", ">>fra<<"), ("pt", ">>pob<<")):
+        recorder: Any = load(tmp_path, options=replace(OPTIONS, target_lang=language)).forward.recorder
+        assert (recorder.encode(pair).source, recorder.multilingual) == ([known[tag], known["\u2581das"], 0], True)
+        for line, words in ((">>fra<<\u2581das", [0]), (">>fra<< \u2581das", [1])):
+            pieces = recorder.encode(Pair(tuple(line.split(" ")), ("\u2581the",), 1))
+            assert (pieces.source, pieces.source_words) == ([known[">>fra<<"], known["\u2581das"], 0], [-1, *words, -1])
+    with pytest.raises(ModelError, match="a model of 2 target languages, and it is given") as raised:
+        load(tmp_path, options=replace(OPTIONS, target_lang="it"))
+    assert raised.value.hint == "give ‹target_lang›, such as fra"
+    with pytest.raises(ModelError, match="a model of 2 target languages, and none is given"):
+        load(tmp_path, options=ModelOptions(subwords="none"))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
+from align.models.ids import tags_of
 from align.models.languages import check_language, find_language
 from align.models.preprocess import TextRules
 from align.models.recorder import ModelParts, ModelRecorder
@@ -68,12 +69,13 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
     rows = len(table) - from_zero
     unknown, end = settings.word("unk_token", "<unk>"), settings.word("eos_token", "</s>")
     unknown_ids = _id(source, unknown, settings), _id(target, unknown, settings)
+    tags, tag = tags_of(source, None if languages[1] == "target" else languages[1], paths[0])
     before, after, start = _surroundings(settings, source, target, codes, rows if from_zero else None)
     epsilon = settings.number("layer_norm_epsilon", _EPSILON)
     further = (before, after, start) if epsilon == _EPSILON else (before, after, start, epsilon)
     marks = ("<s>", "</s>", "<unk>", "<blank>", "<pad>", "<mask>")
     special = [
-        {n: piece for piece, n in ids.items() if piece in marks or _LANGUAGE.fullmatch(piece)}
+        {n: piece for piece, n in ids.items() if piece in marks or piece in tags or _LANGUAGE.fullmatch(piece)}
         for ids in (source, target)
     ]
 
@@ -97,7 +99,7 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         special=(special[0], special[1]),
         pad=start[0],
         unk=unknown_ids[0],
-        before=before,
+        before=[*tag, *before],
         after=after,
         start=start,
         zero_start=from_zero,
@@ -106,7 +108,8 @@ def load_ctranslate2(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "f
         load=load_ctranslate2,
         output=read_output,
         raw=is_raw(rules),
-        multilingual=codes is not None,
+        tags=tags,
+        multilingual=codes is not None or bool(tags),
     )
     return assemble(parts, folder, device, dtype)
 
@@ -167,7 +170,7 @@ def _languages(folder: ModelFolder, ids: Mapping[str, int]) -> tuple[tuple[str, 
         with fitting(package / "metadata.json", prefix=""):
             for language in filter(None, chosen):
                 check_language(language)
-    if len(codes) < 10:
+    if len(codes) < 10 and sum(piece[2:3] != "_" for piece in codes.values()) < 2:
         return (chosen[0] or "source", chosen[1] or "target"), None
     pieces: list[str] = []
     for name, code in zip(("source_lang", "target_lang"), chosen, strict=True):

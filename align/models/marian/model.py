@@ -23,6 +23,7 @@ from align.models.engine.linear import Activation, make_linear
 from align.models.engine.search import Output
 from align.models.engine.weights import Weights
 from align.models.folder import ModelFolder
+from align.models.ids import tags_of
 from align.models.marian.files import read_items, read_vocabulary, read_yaml
 from align.models.preprocess import TextRules, sentencepiece_pieces
 from align.models.recorder import ModelParts, ModelRecorder
@@ -49,6 +50,7 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
     with fitting(checkpoint):
         rows = [len(_table(items, side)) for side in ("encoder", "decoder")]
     source, target = map(read_side, paths, rows)
+    tags, before = tags_of(source, options.languages[1], paths[0])
     rules = _rules(folder, languages[0], 0, paths[0]), _rules(folder, languages[1], 1, paths[1])
     with fitting(checkpoint):
         transformer = build_transformer(*_engine_model(settings, items), device, dtype)
@@ -58,9 +60,10 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         languages,
         sides=(preprocessor(rules[0], source, source[UNKNOWN]), preprocessor(rules[1], target, target[UNKNOWN])),
         vocabularies=((paths[0], max(source.values()) + 1), (paths[1], max(target.values()) + 1)),
-        special=({source[END]: END}, {target[END]: END}),
+        special=({source[END]: END, **{n: tag for tag, n in tags.items()}}, {target[END]: END}),
         pad=start,
         unk=source[UNKNOWN],
+        before=before,
         after=(source[END],),
         start=(start,),
         zero_start=True,
@@ -68,7 +71,8 @@ def load_marian(folder: ModelFolder, device: str = "cpu", dtype: Dtype = "float3
         digest=text_fingerprint([checkpoint, *paths], rules),
         load=load_marian,
         output=partial(_output, target),
-        tags={piece: n for piece, n in source.items() if re.fullmatch(r">>[\w-]+<<", piece)},
+        tags=tags,
+        multilingual=bool(tags),
         raw=is_raw(rules),
     )
     return assemble(parts, folder, device, dtype)
