@@ -22,14 +22,6 @@ from align.models.recorder import ModelParts, ModelRecorder, file_digest, finger
 
 def assemble(parts: ModelParts, folder: ModelFolder, device: str, dtype: Dtype) -> ModelRecorder:
     """Return the recorder of a model, named by its format, its languages and its fingerprint."""
-    options = folder.options
-    for name, what in (("adapter", "encoders take an adapter"), ("template", "decoder-only models read a template")):
-        if getattr(options, name):
-            hint = f"leave out ‹{name}›" + ", or name one with ‹model›" * folder.root.is_relative_to(BUNDLED)
-            raise ModelError(f"only {what}", file=str(folder.root), hint=hint)
-    if options.source_prefix and folder.backend != "huggingface":
-        hint = "leave out ‹source_prefix›"
-        raise ModelError("only Hugging Face models read a prefix", file=str(folder.checkpoint), hint=hint)
     stacks = parts.transformer.encoder, parts.transformer.decoder
     around = (*parts.before, *parts.after), parts.start
     limits = list(parts.max_positions)

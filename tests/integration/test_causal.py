@@ -21,6 +21,7 @@ from align.core.errors import ModelError, PairError
 from align.core.types import Search
 from align.models.causal.model import CausalRecorder, Text
 from align.models.causal.template import read_template
+from align.models.divide import in_units
 from align.models.huggingface.tokenizer_json import JsonTokenizer
 from align.models.link_scorer import read_scorer
 from align.models.model_toml import ModelOptions
@@ -52,6 +53,17 @@ def recorder_of(aligner: Aligner) -> CausalRecorder:
     recorder = aligner.forward.recorder
     assert isinstance(recorder, CausalRecorder)
     return recorder
+
+
+def test_characters_of_several_pieces_are_words_of_their_own(llama: tuple[Path, Any]) -> None:
+    """Its tokenizer writes characters that are no pieces as bytes, as Tower's does with most Chinese ones."""
+    [pair] = in_units(recorder_of(open_model(llama[0], PATTERN)), [Pair(("我昨天看到的房子",), ("家里的房子",), 1)])
+    assert (len(pair.source), len(pair.target)) == (8, 5)
+
+
+def test_a_prefix_is_refused(llama: tuple[Path, Any]) -> None:
+    with pytest.raises(ModelError, match="only encoders and encoder-decoders of Hugging Face read a prefix"):
+        load(llama[0], options=ModelOptions("de", "en", source_prefix="translate: "))
 
 
 @pytest.mark.parametrize("template", ["chat", PATTERN])
