@@ -11,8 +11,9 @@ from align.models.settings import importing
 TEXT = ("*.json", "chat_template.jinja", "merges.txt", "*.spm", "*.model")
 """Patterns of the files that a model needs in addition to its weights."""
 
-WEIGHTS = (("*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
-"""Patterns of weights in search order: the second ones are fetched only if the hub has no file of the first."""
+WEIGHTS = (("*model*.safetensors",), ("pytorch_model.bin", "pytorch_model-*.bin"))
+"""Patterns of weights in search order: the second ones are fetched only if the hub has no file of the first. Other
+files, such as `consolidated.safetensors` of Mistral's models, hold the same weights again."""
 
 
 def fetch_model(name: str) -> Path:
