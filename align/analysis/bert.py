@@ -34,6 +34,7 @@ from align.core.stream import batches
 from align.io.manifest import differences, dump_json
 from align.io.output import locked_folder, open_output, replace_file
 from align.io.reader import open_lines, read_lines
+from align.models.engine.linear import multiplies_bfloat16
 from align.models.load import pick_device
 from align.models.recorder import fingerprint
 from align.training.folder import is_current, move_model, refuse_files
@@ -152,7 +153,7 @@ def predict(model: Any, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tenso
     """
     inputs = {name: values.to(model.device) for name, values in batch.items()}
     pieces, answers = inputs.pop("labels"), inputs.pop("next_sentence_label")
-    with torch.autocast(model.device.type, torch.bfloat16):
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type != "cpu" or multiplies_bfloat16()):
         out = model.bert(**inputs)
         hidden, pairs = pieces != IGNORED, answers != IGNORED
         logits = model.cls.predictions(out.last_hidden_state[hidden])  # not of all positions: this layer is wide

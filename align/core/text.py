@@ -30,15 +30,20 @@ def split_words(text: str, words: str = "spaces") -> tuple[str, ...]:
 
 
 MAX_MARKS = 1000
-"""Combining marks of a character up to which it is normalised: the time to sort them grows with their square."""
+"""Combining marks in a row that are normalised: the time to sort them grows with the square of their number."""
 
 
 def to_form(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
-    """Return a text in a form of Unicode; one with a character of more than MAX_MARKS stays as it is."""
-    runs = groupby(text if len(text) > MAX_MARKS else "", lambda character: unicodedata.combining(character) > 0)
+    """Return a text in a form of Unicode; a text with more than MAX_MARKS marks in a row stays as it is."""
+    runs = groupby(text if len(text) > MAX_MARKS else "", _is_mark)
     if any(marks and sum(1 for _ in run) > MAX_MARKS for marks, run in runs):
         return text
     return unicodedata.normalize(form, text)
+
+
+def _is_mark(character: str) -> bool:
+    """Tell whether a character, or what it stands for, is a combining mark."""
+    return unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0
 
 
 def normalize(text: str) -> str:
@@ -62,7 +67,7 @@ def normalize(text: str) -> str:
 
 
 def fold(word: str) -> str:
-    """Return a word in the form in which words are compared: normalised, composed throughout, and without case."""
+    """Return a word in the form in which words are compared: normalised, composed, and without case."""
     return to_form(normalize(word)).casefold()
 
 

@@ -29,7 +29,7 @@ class _GzipMembers(io.RawIOBase):
     """Decompresses consecutive `.gz` members: to `gzip.open` a file of 0 bytes, which is damaged, is an empty text."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        self._file = gzip.GzipFile(fileobj=raw)
+        self._file = gzip.GzipFile(fileobj=raw, mode="rb")
 
     def readable(self) -> bool:
         return True

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from align.core.types import TextWarning
 from align.io.manifest import differences, dump_json, load_json
 from align.io.output import replace_file
 from align.training.follow import lines_of
@@ -90,7 +92,7 @@ def train(
     progress: Callable[[str], None],
     start: Start | None = None,
 ) -> None:
-    """Train to the recipe's end; resume if there is a checkpoint_last.pt, and refuse if another recipe has made it.
+    """Train to the recipe's end; resume if there is a checkpoint_last.pt, and warn if another recipe has made it.
 
     `binary` is a folder written by fairseq-preprocess. Messages of `progress` replace each the one before.
     """
@@ -99,19 +101,21 @@ def train(
 
     folder.mkdir(parents=True, exist_ok=True)
     first = folder / "start.pt"
-    record, made_of = folder / "recipe.json", {**recipe.fairseq, **asdict(recipe.checkpoint)}
+    record, options = folder / "recipe.json", {**recipe.fairseq, **asdict(recipe.checkpoint)}
     if last := last_whole_checkpoint(folder):
-        before = load_json(record.read_bytes(), str(record)) if record.exists() else made_of  # older runs have none
-        if changes := differences(before, made_of):
-            hint = "restore the recipe and --minutes, or name another folder"
-            raise ValueError(f"{folder}: begun with another recipe ({changes}); {hint}")
+        before = load_json(record.read_bytes(), str(record)) if record.exists() else options  # older runs have none
+        if changes := differences(before, options):
+            message = f"{folder}: begun with another recipe, number of threads or device ({changes})"
+            warnings.warn(message, TextWarning, stacklevel=2)
         if is_finished(load_checkpoint(last), recipe):
             return
         say(f"going on from {last}")
     elif start:
         source, target = (binary / f"dict.{language}.txt" for language in languages)
         save_start(start, (source, target), seed, first, say)
-    record.write_bytes(dump_json(made_of))
+    if not record.exists():
+        with replace_file(str(record)) as file:
+            file.write(dump_json(options))
     longest = recipe.text.max_pieces
     arguments: list[object] = [
         binary, "-s", languages[0], "-t", languages[1], "--save-dir", folder, "--seed", seed,

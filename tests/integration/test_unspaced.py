@@ -56,7 +56,7 @@ def test_pieces_of_the_whole_line_and_their_links(aligner: Aligner, tmp_path: Pa
 
 
 def test_a_line_that_no_model_takes_is_not_divided(aligner: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which would take a kilobyte for each of its characters."""
+    """To divide it would take a kilobyte for each of its characters."""
     monkeypatch.setattr(divide, "divide", lambda *_: pytest.fail("it is divided"))
     most = LONGEST_PIECE * aligner.forward.recorder.max_positions[0]
     pair = LinePair.of("a" * (most + 1), "b")

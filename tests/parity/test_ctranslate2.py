@@ -178,7 +178,7 @@ def test_attention_that_its_translator_returns(
         assert results[0].hypotheses == results[1].hypotheses
         for result, reader in zip(results, readers, strict=True):
             ours = np.array(reader.word_scores(source, result.hypotheses[0]))[:, :-1]
-            assert np.abs(ours - np.array(result.attention[0])).max() < (0.02 if quantisation else 1e-5)
+            assert np.abs(ours - np.array(result.attention[0])).max() < (0.05 if quantisation else 1e-5)
     (copy / "model.bin").write_bytes(b"")
     with pytest.raises(ModelError, match="it does not say which layer CTranslate2 returns"):
         with_attention_of(copy / "model.bin", 2, 4)

@@ -15,10 +15,10 @@ import pytest
 import align
 
 ROOT = Path(align.__file__).parent
-CORE_LINES, LINES = 2_802, 36_261
+CORE_LINES, LINES = 2_807, 36_311
 """Lines of the core and of the package. They may fall, and rise only where an issue says by how much."""
 
-CLOSURES = {"align.cli.combine": 4_139, "align.cli.evaluate": 5_865, "align.cli.extract": 11_474}
+CLOSURES = {"align.cli.combine": 4_144, "align.cli.evaluate": 5_870, "align.cli.extract": 11_520}
 """Lines of the modules that a command imports, lazily or not; what `import_module` names is not followed."""
 
 
