@@ -141,7 +141,7 @@ def coreference(model: Inspected, paragraphs: Sequence[Paragraph], seed: int = 1
         "each half is scored by what is best on the other; gain: over the nearest",
         "intervals: 95 %, bootstrap over paragraphs",
         f"{plural(len(read), 'paragraph')}, of which {cut:,} cut; left out: "
-        f"{len(paragraphs) - len(clear):,} where neither candidate is meant, {len(remaining):,} too long",
+        f"{len(paragraphs) - len(clear):,} where neither candidate is meant, {len(remaining):,} not readable",
     )
     ways = [(f"{name} {direction}", direction, symbol) for name, symbol in MEASURES.items() for direction in DIRECTIONS]
     shares = 100 * np.stack([right[name].mean(0) for name in MEASURES]).reshape(len(ways), -1)  # [4, C]

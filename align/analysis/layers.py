@@ -186,7 +186,7 @@ def read_words(
             starts[n] = place
             place += len(sentences[n])
     if not parts:
-        raise DataError("there is no sentence that the model can read: all are too long for it", file=file)
+        raise DataError("there is no sentence that the model can read: too long, or without pieces", file=file)
     return torch.from_numpy(np.concatenate(parts)), starts, np.flatnonzero(starts >= 0).tolist()
 
 

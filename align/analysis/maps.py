@@ -73,11 +73,11 @@ class Inspected(ABC):
 
     name: str  # name in the signature, with a fingerprint
     shape: Mapping[Part, tuple[int, int]]  # number of layers and of heads per layer, by part
-    left_out = 0  # number of pairs whose attention was asked for in vain, for they are blank or too long
+    left_out = 0  # number of pairs whose attention was asked for in vain: blank, too long or without pieces
     too_long = 0  # number of pairs that `encode` has found too long
 
     def read(self, pairs: Iterable[Pair], parts: Collection[Part]) -> Iterator[Mapping[Part, Maps]]:
-        """Yield the attention of each pair, in input order, by part; empty if it is blank or too long.
+        """Yield the attention of each pair, in input order, by part; empty if it has none.
 
         Args:
             pairs: source and target for a translation model, whose encoder needs no target; for an encoder one or two
@@ -93,7 +93,7 @@ class Inspected(ABC):
     def states(self, pairs: Iterable[Pair]) -> Iterator[States | None]:
         """Yield the encoder's vectors of each pair's source, in input order; for an encoder alone, of both segments.
 
-        None for a pair that is blank or too long for the model.
+        None for a pair that is blank, too long for the model or without pieces.
         """
         for _, states in self._in_order(pairs, False, self.batch_states):
             yield states

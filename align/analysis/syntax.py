@@ -316,7 +316,7 @@ def syntax(
         rows,
         "best: layer-head, and who attends (d: the dependent, h: its head); two where halves chose differently",
         "each half is scored by what is best on the other; intervals: 95 %, bootstrap over sentences",
-        plural(len(parsed), "sentence") + (f"; {left_out:,} left out, too long for the model" if left_out else ""),
+        plural(len(parsed), "sentence") + (f"; {left_out:,} left out, which the model cannot read" if left_out else ""),
     )
     tables = {"relations": relation_table}
     if probes:

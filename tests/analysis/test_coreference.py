@@ -162,5 +162,5 @@ def test_a_head_that_knows_is_found(count: int, longest: int) -> None:
     cut = 14 if longest == 20 else 0
     assert tables["pronouns"].notes[3] == (
         f"{2 * count // 3} paragraphs, of which {cut} cut; left out: {count // 3} where neither candidate is meant, "
-        "0 too long"
+        "0 not readable"
     )
