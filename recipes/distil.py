@@ -172,8 +172,8 @@ class Student:
         own = batch.source_words != PAD
         steps = functional.pad(batch.target, (1, 0), value=self._start)
         read = functional.pad(batch.target_words != PAD, (1, 0), value=True)
-        fast = own.device.type != "cpu" or multiplies_bfloat16()
-        with torch.autocast(own.device.type, torch.bfloat16, enabled=fast and torch.is_grad_enabled()):
+        fast = torch.is_grad_enabled() and multiplies_bfloat16(own.device.type)
+        with torch.autocast(own.device.type, torch.bfloat16, enabled=fast):
             source = self._encode(batch.source, own).float()
             target = self._attend(self._embed(steps, "decoder"), "decoder.layers.0", read)[:, 1:].float()
         cross = "decoder.layers.0.encoder_attn"

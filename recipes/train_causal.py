@@ -125,11 +125,6 @@ def batches(sequences: Sequence[Example], tokens: int, seed: int) -> Iterator[li
         epoch += 1
 
 
-def has_bfloat16(device: torch.device) -> bool:
-    """Tell whether bfloat16 takes less time than float32."""
-    return device.type == "cuda" or multiplies_bfloat16()
-
-
 def target_losses(model: Any, batch: Sequence[Example], smoothing: float) -> tuple[Tensor, int]:
     """Return the sum of the losses of the targets' pieces, and their number."""
     device = model.device
@@ -142,7 +137,7 @@ def target_losses(model: Any, batch: Sequence[Example], smoothing: float) -> tup
         places = range(example.prompt - 1, len(example.ids) - 1)
         rows.append(torch.arange(places.start, places.stop) + number * longest)
         following += example.ids[example.prompt :]
-    with torch.autocast(device.type, torch.bfloat16, enabled=has_bfloat16(device)):
+    with torch.autocast(device.type, torch.bfloat16, enabled=multiplies_bfloat16(device.type)):
         states = model.model(input_ids=ids.to(device), use_cache=False).last_hidden_state.flatten(0, 1)
         logits = model.lm_head(states[torch.cat(rows).to(device)])
     loss = torch.nn.functional.cross_entropy(

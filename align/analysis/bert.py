@@ -153,7 +153,7 @@ def predict(model: Any, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tenso
     """
     inputs = {name: values.to(model.device) for name, values in batch.items()}
     pieces, answers = inputs.pop("labels"), inputs.pop("next_sentence_label")
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type != "cpu" or multiplies_bfloat16()):
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=multiplies_bfloat16(model.device.type)):
         out = model.bert(**inputs)
         hidden, pairs = pieces != IGNORED, answers != IGNORED
         logits = model.cls.predictions(out.last_hidden_state[hidden])  # not of all positions: this layer is wide

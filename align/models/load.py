@@ -139,14 +139,14 @@ def load(
     calibration = folder.calibration(recorder.languages)
     is_encoder = isinstance(recorder, StateRecorder)
     reads_prefix = is_encoder or (folder.backend == "huggingface" and not recorder.prompted)
-    for name, what, takes in (
+    for name, rule, takes in (
         ("adapter", "encoders take an adapter", is_encoder),
         ("template", "decoder-only models read a template", recorder.prompted),
         ("source_prefix", "encoders and encoder-decoders of Hugging Face read a prefix", reads_prefix),
     ):
         if getattr(folder.options, name) and not takes:
             hint = f"leave out ‹{name}›" + ", or name one with ‹model›" * folder.root.is_relative_to(BUNDLED)
-            raise ModelError(f"only {what}", file=str(folder.root), hint=hint)
+            raise ModelError(f"only {rule}", file=str(folder.root), hint=hint)
     if isinstance(recorder, StateRecorder):  # which has no positions, and one score
         link_settings = Settings(layer=layer, head=head, position="input", null="mask", threshold=threshold)
     elif recorder.prompted:

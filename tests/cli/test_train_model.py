@@ -129,9 +129,9 @@ def test_a_training_that_is_stopped_and_whose_parent_is_killed_ends_as_the_same_
     assert model_of(tmp_path) == model_of(trained)
     repeated = run_main(main, *write_text(tmp_path, steady_recipe(UPDATES, "average", interval=3)))
     assert (repeated.code, "update" in repeated.err) == (0, False)  # it is trained already
-    other = steady_recipe(UPDATES, "best", interval=3).replace("lr = 0.001", "lr = 0.1")
+    changed = steady_recipe(UPDATES, "best", interval=3).replace("lr = 0.001", "lr = 0.1")
     changes = "lr: 0.001 → 0.1; select: average → best"
-    repeated = run_main(main, *write_text(tmp_path, other))
+    repeated = run_main(main, *write_text(tmp_path, changed))
     assert (repeated.code, "update" in repeated.err) == (0, False)
     assert f"seed1: begun with another recipe, number of threads or device ({changes})" in repeated.err
 

@@ -49,7 +49,7 @@ def test_json_lines_have_the_text(run: Run, write: Write, tmp_path: Path) -> Non
     ]
     write(bare="0-0\n\n")
     assert run("bare", "one.jsonl", "-o", "both.html").code == 0
-    write(**{"return.jsonl": '{"source": ["a\\rb"], "target": ["c"], "links": []}\n'})  # as -f jsonl writes such a word
+    write(**{"return.jsonl": '{"source": ["a\\rb"], "target": ["c"], "links": []}\n'})  # as -f jsonl writes it
     assert data_of(run("return.jsonl").out.decode())["pairs"][0]["source"] == ["a\rb"]
     write(bare='{"links": []}\n')
     write(**{"text.jsonl": '{"source": "das", "target": "the", "links": []}\n'})

@@ -82,7 +82,7 @@ def test_a_student_is_trained_on_the_scores_that_its_model_gives(data: Path, mon
             written[j, i] = score
         np.testing.assert_allclose(scores, written, atol=0.01)
         for fast in (True, False):  # training is in bfloat16 on processors that have products of it
-            monkeypatch.setattr(distil, "multiplies_bfloat16", lambda fast=fast: fast)
+            monkeypatch.setattr(distil, "multiplies_bfloat16", lambda device, fast=fast: fast)
             trained = student.shares(collate([recorder.encode(alignment.pair)], recorder.pad)).detach()
             torch.testing.assert_close(trained, shares, atol=0.05, rtol=0)
             assert torch.equal(trained, shares) is not fast

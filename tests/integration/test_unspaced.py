@@ -58,11 +58,11 @@ def test_pieces_of_the_whole_line_and_their_links(aligner: Aligner, tmp_path: Pa
 def test_a_line_that_no_model_takes_is_not_divided(aligner: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
     """To divide it would take a kilobyte for each of its characters."""
     monkeypatch.setattr(divide, "divide", lambda *_: pytest.fail("it is divided"))
-    most = LONGEST_PIECE * aligner.forward.recorder.max_positions[0]
-    pair = LinePair.of("a" * (most + 1), "b")
+    limit = LONGEST_PIECE * aligner.forward.recorder.max_positions[0]
+    pair = LinePair.of("a" * (limit + 1), "b")
     (alignment,) = align_unspaced(replace(aligner, too_long="blank"), [pair], "characters")
     assert (alignment.pair, alignment.scores, alignment.skipped) == (pair, {}, "too long")
-    with pytest.raises(PairError, match=f"^line 1: source has {most + 1:,} characters, the model takes {most:,}: "):
+    with pytest.raises(PairError, match=f"^line 1: source has {limit + 1:,} characters, the model takes {limit:,}: "):
         list(align_unspaced(aligner, [pair], "characters"))
 
 

@@ -88,7 +88,7 @@ def test_where_the_packed_product_is_of_no_use_the_plain_one_is_taken(
 def test_weights_in_bfloat16_are_multiplied_in_float32_where_bfloat16_has_no_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(linear, "multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(linear, "multiplies_bfloat16", lambda device="cpu": False)
     layer = make_linear(numbers(24, 32), numbers(24), dtype="bfloat16")
     assert isinstance(layer, PlainLinear)
     assert layer._weight.dtype == torch.bfloat16

@@ -85,7 +85,7 @@ class PlainLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation, dtype: Dtype) -> None:
         self._weight = weight.to(getattr(torch, dtype), copy=True)  # the weight may be mapped from a file
-        in_float32 = dtype == "bfloat16" and weight.device.type == "cpu" and not multiplies_bfloat16()
+        in_float32 = dtype == "bfloat16" and not multiplies_bfloat16(weight.device.type)
         self._dtype = torch.float32 if in_float32 else self._weight.dtype  # of the products
         self._bias = None if bias is None else bias.to(self._dtype)
         self._activate = ACTIVATIONS[activation]
@@ -210,10 +210,10 @@ def has_product(dtype: Dtype) -> bool:
 
 
 @cache
-def multiplies_bfloat16() -> bool:
-    """Tell whether this processor has products of bfloat16 numbers, without which they take longer than in float32."""
+def multiplies_bfloat16(device: str = "cpu") -> bool:
+    """Tell whether a device has products of bfloat16 numbers, without which they take longer than in float32."""
     has: Mapping[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # of newer versions
-    return bool(has.get("avx512_bf16", True) or has.get("amx_bf16") or has.get("avx_ne_convert"))
+    return device != "cpu" or bool(has.get("avx512_bf16", True) or has.get("amx_bf16") or has.get("avx_ne_convert"))
 
 
 @cache
